@@ -11,7 +11,7 @@ import (
 )
 
 // C12.28, C12.29, C12.30: the key, the ID and dedupe decide the shard of a message.
-func TestShardOfAMessage(t *testing.T) {
+func TestKeyAndIDDecideTheShardOfAMessage(t *testing.T) {
 	t.Parallel()
 	plain := duly.TopicConfig{Shards: 8, Dedupe: duly.None}
 	dedupe := duly.TopicConfig{Shards: 8, Dedupe: time.Hour}

@@ -176,8 +176,8 @@ func (f *aliases) known(ref duly.QueueRef, id string) string {
 	return id
 }
 
-// id creates an alias for an ID with the shard byte of made. An alias of an ID that is a number
-// sorts like the number.
+// id returns an alias of a job ID. The alias is a number in the same shard as the number made.
+// If the ID is a number, its alias sorts like the ID.
 func (f *aliases) id(ref duly.QueueRef, id string, made duly.Number) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

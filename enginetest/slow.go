@@ -78,7 +78,7 @@ func slowReleases(s *scene) {
 	sameTime(s, "the due time", info.Due, due)
 	s.counted(duly.Counters{Pushed: 1, Delivered: 1, Released: 1})
 
-	// With a delay, the job itself waits longer than the queue.
+	// The delay of the job is longer than the closing of the queue, so the delay decides.
 	s.Advance(time.Second)
 	d, delay, slow := s.take(), time.Minute, time.Second
 	s.must("slow release", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Release, Delay: &delay, Slow: &slow}))

@@ -212,7 +212,7 @@ func (s *scene) info() duly.TopicInfo {
 	return info
 }
 
-// groupFrom creates a group and returns its scene. It fails if the group exists.
+// groupFrom creates a group and returns a scene that uses it. The test fails if the group exists.
 func (s *scene) groupFrom(name string, from duly.From) *scene {
 	s.Helper()
 	g := s.on(duly.GroupName(s.topic().Name, name))

@@ -317,7 +317,8 @@ func topicShardsRead(s *scene) {
 		got = append(got, string(e.Body))
 	}
 	if text := strings.Join(got, ""); strings.Contains(text, "2") || len(got) < 2*manyShards {
-		s.Errorf("a read from the first message of round 3 returns %q", text)
+		s.Errorf("a read from the first message of round 3 returns %q, want at least %d messages and none of round 2",
+			text, 2*manyShards)
 	}
 }
 

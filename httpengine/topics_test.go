@@ -182,7 +182,7 @@ func TestReadContinuesInSlices(t *testing.T) {
 	})
 }
 
-// A read ends with its caller and with the engine.
+// A waiting read ends when its caller cancels it, and when the engine is closed.
 func TestReadEndsWithItsCaller(t *testing.T) {
 	inBubble(t, func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() }, func(t *testing.T, r *rig) {
 		ended := make(chan error)

@@ -183,7 +183,7 @@ func (x *twins) push() {
 		jobs[i] = pick(x, kinds...)
 		jobs[i].Body = append(fmt.Appendf(nil, "%d ", x.next), jobs[i].Body...)
 		x.next++
-		// Jobs with client-made numbers are pushed first, so the numbers rise.
+		// Jobs whose number the client has made come first, so that the numbers rise.
 		if mixed {
 			made = i < len(jobs)/2
 		}

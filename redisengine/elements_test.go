@@ -259,7 +259,8 @@ func (c *counting) settle(outcomes []duly.SettleRequest) {
 	must(c, errors.Join(append(errs, err)...))
 }
 
-// settled makes all steps, and compares the sizes and a counter.
+// settled makes all steps of a queue, and compares its sizes, and the counter that of selects, with
+// the expected values.
 func (c *counting) settled(queue string, sizes duly.Sizes, of func(duly.Counters) int64, want int64) {
 	c.Helper()
 	for more := true; more; {

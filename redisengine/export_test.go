@@ -120,7 +120,8 @@ func (e *Engine) LateConfigure(ref duly.QueueRef) func(context.Context) error {
 	return func(ctx context.Context) error { return e.catalog.Propagate(ctx, q, q.Shards...) }
 }
 
-// GiveMarkerBack returns the marker of a queue's first shard, as a process without waiters does.
+// GiveMarkerBack puts the marker of a queue's first shard back into Redis, as a process does that
+// took the marker and has no waiters.
 func (e *Engine) GiveMarkerBack(ref duly.QueueRef) {
 	s := e.catalog.Cache.Get(ref.Normal()).Shards[0]
 	e.hub.PutMarker(s, "now", 1)

@@ -75,7 +75,7 @@ func checkQuery(names map[string]map[string]bool, query string) (faults []string
 }
 
 // The series and labels of all queries of the dashboard exist.
-func TestQueriesOfDashboard(t *testing.T) {
+func TestQueriesOfDashboardUseExistingSeries(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../docs/grafana/duly.json")
 	if err != nil {
@@ -124,7 +124,7 @@ func TestQueriesOfDashboard(t *testing.T) {
 }
 
 // The series and labels of all alerts of docs/metrics.md exist.
-func TestQueriesOfAlerts(t *testing.T) {
+func TestQueriesOfAlertsUseExistingSeries(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../docs/metrics.md")
 	if err != nil {

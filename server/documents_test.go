@@ -52,7 +52,7 @@ func described(f *fixture) []describe.Part {
 	return parts(api, admin, health)
 }
 
-func TestHTTPAPIPage(t *testing.T) {
+func TestHTTPAPIPageIsUpToDate(t *testing.T) {
 	t.Parallel()
 	compare(t, "../docs/http-api.md", describe.Markdown(described(serve(t, nil))))
 }
@@ -211,7 +211,7 @@ func TestEveryFieldIsDescribed(t *testing.T) {
 
 // The rows of a push have type, default and bound, from the keywords of the schema and the last
 // sentences of its descriptions.
-func TestFieldsOfAPush(t *testing.T) {
+func TestFieldsOfAPushHaveTypeDefaultAndBound(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	rows := map[string]describe.Field{}

@@ -137,7 +137,7 @@ func TestReservesThatMeetAreServedInOrder(t *testing.T) {
 }
 
 // If each caller names several queues, the callers share the work on common queues.
-func TestReservesOfSeveralQueuesThatMeet(t *testing.T) {
+func TestConcurrentReservesShareCommonQueues(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	for _, q := range []string{"high", "low"} {

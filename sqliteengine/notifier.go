@@ -149,7 +149,7 @@ func (h *notifier) applyCommit(t *tx) {
 			h.clearOther(q)
 			continue
 		}
-		// The result of a poll below is more exact.
+		// If a poll of this transaction has read the queue, the loop below uses its exact result.
 		if !t.polled(q) {
 			h.update(q, now)
 		}

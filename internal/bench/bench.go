@@ -79,7 +79,7 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	// same state.
 	if cfg.Backlog.Compare {
 		if err := b.phases(ctx, &report.Without); err != nil {
-			return report, fmt.Errorf("without the backlog: %w", err)
+			return report, fmt.Errorf("phases without the backlog: %w", err)
 		}
 	}
 

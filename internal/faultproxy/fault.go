@@ -71,7 +71,7 @@ type Action int
 
 // The effects of a fault.
 const (
-	// Pass forwards it unchanged: for Before, and to count requests.
+	// Pass forwards the request unchanged. It is useful with Before, and to count requests.
 	Pass Action = iota
 	// LoseReply forwards the request and drops the reply.
 	LoseReply

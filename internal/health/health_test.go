@@ -87,7 +87,7 @@ func TestAbandonedSubject(t *testing.T) {
 	run(t, tracker, c, []call{{"a", nil, "up all 2s 2s"}})
 }
 
-func TestForget(t *testing.T) {
+func TestForgetRemovesSubjects(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake()
 	tracker := New(c, 0)

@@ -335,7 +335,7 @@ func (f *fields) sentBytes(name string, v *[]byte, p presence, doc, base64Doc st
 	start := len(f.dst)
 	f.bytes(name, v, p, doc, base64Doc)
 	if f.task == writing && len(f.dst)-start > 2*len(*v)+64 {
-		// Removes the text that was just written.
+		// Base64 is shorter, so it replaces the text that was just written.
 		f.dst = f.dst[:start]
 		f.writeBase64(name, *v)
 	}

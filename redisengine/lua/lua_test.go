@@ -180,7 +180,7 @@ func TestLoopsAreBounded(t *testing.T) {
 	known := []string{
 		"low < high",                          // list: halves what a set holds
 		"left >= 5",                           // ulid: the bits of a number
-		"parts[at] and seen < tonumber(most)", // check_page
+		"parts[at] and seen < tonumber(most)", // check_page: the elements of one page
 		"b >= 128 and at <= stop and weight < 2 ^ 21",
 		"b >= 128", "at <= stop", // message: the headers of one message
 		// Each_left: the messages of a range, at most 1000 and 8 MiB.

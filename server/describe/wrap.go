@@ -38,7 +38,7 @@ func wrapJSON(text string) string {
 	var b strings.Builder
 	column, quoted, from := 0, false, 0
 	put := func(part string) {
-		// A command quotes the text after -d, which takes a part of the width.
+		// In a command the text is between the quotes of -d, which take a part of the width.
 		if column > 0 && column+len(part) > width-len(`  -d ''`) {
 			b.WriteByte('\n')
 			column = 0

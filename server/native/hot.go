@@ -209,7 +209,7 @@ func (a *API) canceled(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	// A fault is reported before the call waits.
+	// Invalid parameters are refused at once, and not after the wait.
 	if err := ask.Validate(); err != nil {
 		return err
 	}

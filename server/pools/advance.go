@@ -14,8 +14,8 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// A server advances moves every moveInterval, for at most a tenth of its time. So many
-// queues cause little load. After a long turn it waits at most maxMovePause.
+// A server advances moves every moveInterval, for at most a tenth of its time, so that moves
+// of many queues cause little load. After a long turn the server waits at most maxMovePause.
 const (
 	moveInterval = time.Second
 	maxMovePause = time.Minute

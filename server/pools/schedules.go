@@ -19,7 +19,7 @@ func (r *Pools) scheduler(ctx context.Context, namespace string) (duly.Scheduler
 }
 
 // errEnough ends a list early, because the error message shows no more names.
-var errEnough = errors.New("enough queues")
+var errEnough = errors.New("the error names no more queues")
 
 // refuseSchedules returns ErrConflict if an engine has schedules of a namespace.
 func refuseSchedules(ctx context.Context, e contract.Engine, namespace string) error {

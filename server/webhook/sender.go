@@ -85,7 +85,7 @@ type Sender struct {
 // errTimeout is the cause that ends the context of a try at its timeout.
 var errTimeout = errors.New("the timeout of the try has passed")
 
-// NotSent is the rule of a decision about a job that was not sent.
+// NotSent is the number in docs/contract.md of the rule for a job that was not sent.
 const NotSent = "C16.71"
 
 // Send makes one try and returns the decision about the job.

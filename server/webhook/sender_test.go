@@ -202,9 +202,9 @@ func TestRequestIsOneWrite(t *testing.T) {
 	}
 }
 
-// Each row of the outcome table over a connection: C16.62 to C16.70, C16.73. Health
-// shows in the gate.
-func TestAnswers(t *testing.T) {
+// Each row of the outcome table over a connection: C16.62 to C16.70, C16.73. The
+// gate shows whether the try has changed the health of the host.
+func TestEachAnswerHasItsOutcome(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		status int

@@ -80,11 +80,11 @@ func (r *remote) serve(t testing.TB, o enginetest.Options, l net.Listener) {
 		// Each part ends before the part that it calls.
 		r.close(t)
 		if err := web.Close(); err != nil {
-			t.Errorf("the server's end: %v", err)
+			t.Errorf("closing the server returned %v, want no error", err)
 		}
 		serving.Wait()
 		if err := r.store.Close(); err != nil {
-			t.Errorf("the engine's end: %v", err)
+			t.Errorf("closing the engine returned %v, want no error", err)
 		}
 	})
 }
@@ -116,7 +116,7 @@ func (r *remote) close(t testing.TB) {
 	defer r.mu.Unlock()
 	for _, e := range r.engines {
 		if err := e.Close(); err != nil {
-			t.Errorf("the client's end: %v", err)
+			t.Errorf("closing the client returned %v, want no error", err)
 		}
 	}
 	r.network.CloseIdleConnections()

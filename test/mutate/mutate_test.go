@@ -26,7 +26,7 @@ func changes(t *testing.T, name, text string) []string {
 	return lines
 }
 
-func TestGoMutants(t *testing.T) {
+func TestGoFileHasTheExpectedMutants(t *testing.T) {
 	t.Parallel()
 	const text = `package p
 
@@ -59,7 +59,7 @@ func (q *queue[T]) f(a, b int) bool {
 	}
 }
 
-func TestLuaMutants(t *testing.T) {
+func TestLuaFileHasTheExpectedMutants(t *testing.T) {
 	t.Parallel()
 	const text = `-- a < b in a comment is no place
 local function f(a)
@@ -84,7 +84,7 @@ end
 	}
 }
 
-func TestSQLMutants(t *testing.T) {
+func TestSQLFileHasTheExpectedMutants(t *testing.T) {
 	t.Parallel()
 	const text = `-- name: due
 SELECT number FROM jobs WHERE due <= ?1 AND state = 2 ORDER BY due DESC;

@@ -64,7 +64,7 @@ func Role(plant Plant) func(args []string) error {
 			return err
 		}
 		if *planted != "" {
-			// Only calls of jobs meet the fault. The server's own store stays sound.
+			// Only calls about jobs reach the planted fault. Tokens use the engine without it.
 			c.Engine = plant(*planted, e)
 		}
 		if *keys != "" {

@@ -28,7 +28,7 @@ func (s *served) call(method, url, body string) (status int, answer string, head
 	return status, answer, header
 }
 
-// try is call for use in any goroutine.
+// try is like call, but returns an error instead of failing the test, so any goroutine may use it.
 func (s *served) try(method, url, body string) (status int, answer string, header http.Header, err error) {
 	req, err := http.NewRequest(method, url, strings.NewReader(body))
 	if err != nil {

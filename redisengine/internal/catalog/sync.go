@@ -176,8 +176,8 @@ func (e *Catalog) ShardConfig(ctx context.Context, ref duly.QueueRef, index int)
 	return left, held, err
 }
 
-// restore adds a queue to its namespace's list that only its shards have. The list was lost
-// together with its node of a cluster.
+// restore adds a queue to the list of its namespace. The list has lost the queue with a node of
+// a cluster, but the shards of the queue still exist.
 func (e *Catalog) restore(ctx context.Context, held *Queue) error {
 	ref := held.Ref
 	if err := e.markNamespace(ctx, ref.Namespace); err != nil {

@@ -301,7 +301,7 @@ func TestManyGroupsBlock(t *testing.T) {
 	}
 }
 
-func TestBlockOnACluster(t *testing.T) {
+func TestBlockFollowsAMovedSlot(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCluster(t, 0)
 	l := open(t, c.URL())

@@ -168,7 +168,7 @@ func TestUnixSocketAndDatabase(t *testing.T) {
 	}
 }
 
-func TestPasswords(t *testing.T) {
+func TestWrongPasswordIsRefused(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t, redistest.Password("s3cret1"))
 	open(t, s.URL())

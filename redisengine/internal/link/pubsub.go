@@ -323,7 +323,7 @@ func (s *subscription) message(value string) {
 func (s *subscription) answered(value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// A pending timer of late ignores the query after this.
+	// The answer has come, so a timer of late that is pending does nothing.
 	s.beats++
 	if value != s.last || !s.hearing {
 		s.fallen = s.fallen || publishedNumber(value) < publishedNumber(s.last)

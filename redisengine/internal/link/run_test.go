@@ -400,10 +400,10 @@ func TestLostGreetingsAreRetried(t *testing.T) {
 	}
 }
 
-// TestDemotedServer turns the server into a replica (F9). The link then opens a new connection,
+// TestLinkReconnectsAfterADemotion turns the server into a replica (F9). The link then opens a new connection,
 // because the server's name may have a new address. When the server is the primary again, calls
 // succeed.
-func TestDemotedServer(t *testing.T) {
+func TestLinkReconnectsAfterADemotion(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	l := open(t, s.URL())
@@ -431,7 +431,7 @@ func TestDemotedServer(t *testing.T) {
 	}
 }
 
-func TestClosedLink(t *testing.T) {
+func TestCloseEndsCalls(t *testing.T) {
 	t.Parallel()
 	s := stub(t, redis70, inTurn(redistest.Silence{}))
 	l := open(t, s.URL())

@@ -75,7 +75,7 @@ func awaitCut(t *testing.T, l *Link, s *redistest.Server) {
 	})
 }
 
-func TestSentinelURLs(t *testing.T) {
+func TestOpenRefusesWrongSentinelURLs(t *testing.T) {
 	t.Parallel()
 	s := redistest.NewSentinel(t)
 	hosts := strings.Join(s.Addrs(), ",")

@@ -11,7 +11,7 @@ import (
 
 const (
 	// Recheck is how often a process checks everything that it waits for. It bounds the delay
-	// after a lost wake-up, a dead socket or a dead process with a timer.
+	// after a wake-up was lost, a connection has broken, or a process with a timer has ended.
 	Recheck = 2 * time.Second
 	// longestSleep bounds a timer, so that a change of a server's clock is noticed.
 	longestSleep = time.Minute

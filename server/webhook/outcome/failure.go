@@ -16,7 +16,7 @@ type Failure uint8
 
 // The kinds of failures of a try.
 const (
-	// NoFailure is a try with an answer.
+	// NoFailure means that the try got an answer.
 	NoFailure Failure = iota
 	// Unresolved: the name of the host has no address.
 	Unresolved

@@ -49,7 +49,7 @@ func Parse(text string) (*Ring, error) {
 	}
 
 	if len(r.keys) == 0 {
-		return nil, errors.New("there is no key")
+		return nil, errors.New("the file has no key; write one key per line")
 	}
 	return &r, nil
 }

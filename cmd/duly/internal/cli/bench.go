@@ -219,7 +219,7 @@ func (b *benchFlags) fillConfig(a *app) {
 	for _, name := range b.phases {
 		b.Phases = append(b.Phases, bench.Phase(name))
 	}
-	// Without --phases, the default phases have life.
+	// Without --phases, the default phases include the phase life.
 	if len(b.kinds) > 0 && len(b.phases) > 0 && !slices.Contains(b.Phases, bench.Life) {
 		b.Phases = append(b.Phases, bench.Life)
 	}

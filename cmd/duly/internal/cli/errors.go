@@ -20,7 +20,7 @@ func (e usageError) Error() string { return e.message }
 func usageErrorf(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
 
 // errReported ends a command that has already printed its errors.
-var errReported = errors.New("reported")
+var errReported = errors.New("the command has printed its errors")
 
 // hintError is an error with a hint for the operator. Its hint replaces that of the
 // error's code.

@@ -196,7 +196,7 @@ func (a *app) onAbort(f func()) (remove func()) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 
-		// The slot stays, because other removals use its later indexes.
+		// The element stays, because removing it would change the indexes of later hooks.
 		a.abortHooks[i] = func() {}
 	}
 }
