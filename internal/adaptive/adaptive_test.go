@@ -39,7 +39,7 @@ func TestEffectiveLimits(t *testing.T) {
 }
 
 // Rules A8.4 and A9.1.
-func TestOverloadHalves(t *testing.T) {
+func TestOverloadHalvesTheFactor(t *testing.T) {
 	t.Parallel()
 	s, now := New(), int64(1000)
 	feed(&s, base, &now, 5, time.Millisecond, Neutral)
@@ -55,7 +55,7 @@ func TestOverloadHalves(t *testing.T) {
 }
 
 // Rules A8.6, A8.7 and A9.1: a block decides with its 20th outcome.
-func TestBlocks(t *testing.T) {
+func TestBlockDecidesAtItsTwentiethOutcome(t *testing.T) {
 	t.Parallel()
 	for failures, want := range map[int]float64{10: 1, 11: 0.5, 19: 0.5} {
 		s, now := New(), int64(1000)

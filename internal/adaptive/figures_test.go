@@ -137,7 +137,7 @@ func TestStep(t *testing.T) {
 
 // Figure "unused limit": an hour at a tenth of the effective limit never increases the
 // factor, with even and with random arrivals.
-func TestUnusedLimit(t *testing.T) {
+func TestUnusedLimitDoesNotIncrease(t *testing.T) {
 	t.Parallel()
 	for _, cfg := range []Config{{Floor: 0.01, Rate: 100, Burst: 100}, {Floor: 0.01, MaxLeased: 64}, rated(0.01)} {
 		for _, factor := range []float64{0.01, 0.02, 0.05, 0.1, 0.3, 0.9} {

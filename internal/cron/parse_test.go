@@ -10,7 +10,7 @@ import (
 )
 
 // Rules C17.27, C17.28, C17.29, C17.30, C17.31 and C17.32: expressions that mean the same have the same ticks.
-func TestEqualExpressions(t *testing.T) {
+func TestEqualExpressionsHaveTheSameTicks(t *testing.T) {
 	t.Parallel()
 	for _, pair := range [][2]string{
 		{"5 4 * * *", "0 5 4 * * *"},
@@ -126,7 +126,7 @@ var invalid = []struct {
 }
 
 // Rule C17.34.
-func TestInvalidExpressions(t *testing.T) {
+func TestInvalidExpressionsAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, tt := range invalid {
 		_, err := cron.Parse(tt.spec)
@@ -258,7 +258,7 @@ func TestEvery(t *testing.T) {
 }
 
 // Rule C17.41: start and end are included.
-func TestBounds(t *testing.T) {
+func TestStartAndEndAreIncluded(t *testing.T) {
 	t.Parallel()
 	timing := cron.Timing{
 		Expr:  parse(t, "0 * * * *"),
@@ -285,7 +285,7 @@ func TestBounds(t *testing.T) {
 }
 
 // The fraction of a second of a moment counts: a tick in the same second may be before the moment.
-func TestFractions(t *testing.T) {
+func TestFractionOfASecondCounts(t *testing.T) {
 	t.Parallel()
 	for _, spec := range []string{"* * * * * *", "* * 0-23 * * *"} {
 		e := parse(t, spec)
@@ -306,7 +306,7 @@ func TestFractions(t *testing.T) {
 
 // Rules C17.44 and C17.47: the local times of a gap of exactly 3 h have ticks. Those of a longer
 // gap have none.
-func TestLongGaps(t *testing.T) {
+func TestOnlyShortGapsHaveTicks(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ zone, after, spec, want string }{
 		// The clock jumps from 02:00 to 05:00.

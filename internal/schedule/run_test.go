@@ -138,7 +138,7 @@ func TestHeadersOfRun(t *testing.T) {
 }
 
 // Rule C17.120: the first tick is after the later of now and last.
-func TestFirst(t *testing.T) {
+func TestFirstTickIsAfterNowAndLast(t *testing.T) {
 	t.Parallel()
 	_, timing := record(t, duly.Schedule{Spec: "0 3 * * *"}, 0)
 	for _, tt := range []struct{ now, last, want int64 }{

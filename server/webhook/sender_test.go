@@ -306,7 +306,7 @@ func TestThrottledTooOften(t *testing.T) {
 }
 
 // C16.69, C16.80: the timeout covers the whole try, by the sender's clock.
-func TestTimeout(t *testing.T) {
+func TestTimeoutCoversTheWholeTry(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	fake := clock.NewFake()
@@ -356,7 +356,7 @@ func TestBodyThatNeverEnds(t *testing.T) {
 }
 
 // C16.82: if the lease is lost, the request is aborted, and the gate ignores the try.
-func TestAbort(t *testing.T) {
+func TestLostLeaseAbortsTheRequest(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	arrived, gone := make(chan bool, 1), make(chan bool, 1)
@@ -385,7 +385,7 @@ func TestAbort(t *testing.T) {
 
 // C16.70: a destination that the guard refuses gets no connection, and the job is
 // buried.
-func TestRefusedDestination(t *testing.T) {
+func TestRefusedDestinationGetsNoConnection(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, text := range []string{"https://10.0.0.1/canary", "https://[::ffff:169.254.169.254]/canary",
@@ -399,7 +399,7 @@ func TestRefusedDestination(t *testing.T) {
 }
 
 // C16.52: no request is sent without a signature, and no try is used.
-func TestNoSecret(t *testing.T) {
+func TestNoRequestWithoutASignature(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	var requests atomic.Int32

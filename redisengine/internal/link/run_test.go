@@ -113,9 +113,9 @@ func TestRunAllRetriesOnlyCallsThatDidNotRun(t *testing.T) {
 	}
 }
 
-// TestRefusals checks that a refused call is not retried, and that its error has a code and says
+// TestRefusedCallIsNotRetried checks that a refused call is not retried, and that its error has a code and says
 // what to do, in one line.
-func TestRefusals(t *testing.T) {
+func TestRefusedCallIsNotRetried(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		says string
@@ -276,9 +276,9 @@ func TestCallsWaitForAServerThatComesBack(t *testing.T) {
 	}
 }
 
-// TestForgottenScripts removes the scripts from the server all the time (S1). Callers see no
+// TestRemovedScriptsCauseNoError removes the scripts from the server all the time (S1). Callers see no
 // error.
-func TestForgottenScripts(t *testing.T) {
+func TestRemovedScriptsCauseNoError(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	l := open(t, s.URL())
@@ -293,8 +293,8 @@ func TestForgottenScripts(t *testing.T) {
 	}
 }
 
-// TestBusyServer checks that calls wait while the script of another client blocks the server (S4).
-func TestBusyServer(t *testing.T) {
+// TestCallsWaitForABusyServer checks that calls wait while the script of another client blocks the server (S4).
+func TestCallsWaitForABusyServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t, redistest.Config("busy-reply-threshold 20"))
 	l := open(t, s.URL())
@@ -328,9 +328,9 @@ func TestBusyServer(t *testing.T) {
 	}
 }
 
-// TestFullMemory checks that at maxmemory a script that stores fails as full, and a script with
+// TestOnlyStoringScriptsFailAtMaxmemory checks that at maxmemory a script that stores fails as full, and a script with
 // allow-oom runs (D4).
-func TestFullMemory(t *testing.T) {
+func TestOnlyStoringScriptsFailAtMaxmemory(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t, redistest.MaxMemory("1", "noeviction"))
 	l := open(t, s.URL())

@@ -51,7 +51,7 @@ func TestJobsOfAllNamespacesAreSent(t *testing.T) {
 // C16.9, C16.67, C16.44: a job that fails is tried again after each step of the staircase, to the
 // millisecond. All its tries have the same webhook-id. After the last try the job is dead with its
 // last error.
-func TestStaircase(t *testing.T) {
+func TestFailedJobIsTriedAfterEachDelay(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.rs.answer = func(request, int) answer { return answer{status: 500, body: "down"} }
 		r.push(duly.Job{ID: "a"})
@@ -83,7 +83,7 @@ func TestStaircase(t *testing.T) {
 
 // C16.65, C16.72: a receiver that throttles for two hours gets one request per minute.
 // The job uses no try and arrives.
-func TestThrottling(t *testing.T) {
+func TestThrottlingUsesNoTry(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.rs.answer = func(q request, _ int) answer {
 			if q.at < 2*time.Hour {
@@ -109,7 +109,7 @@ func TestThrottling(t *testing.T) {
 }
 
 // C16.62: the answer becomes the result of a job with Retain.
-func TestResult(t *testing.T) {
+func TestAnswerIsTheResultOfTheJob(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.rs.answer = func(request, int) answer { return answer{status: 200, body: "invoice 7"} }
 		r.push(duly.Job{ID: "a", Retain: time.Hour})
@@ -120,9 +120,9 @@ func TestResult(t *testing.T) {
 	})
 }
 
-// C16.49, C16.79: a job whose answer comes too late is sent again with the same webhook-id, A job
+// C16.49, C16.79: a job whose answer comes too late is sent again with the same webhook-id. A job
 // that is pushed again after its end is also sent again with the same webhook-id.
-func TestSameIDAgain(t *testing.T) {
+func TestRepeatedRequestHasTheSameWebhookID(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.rs.answer = func(_ request, before int) answer {
 			if before == 0 {
@@ -178,7 +178,7 @@ func TestHeldBackJobs(t *testing.T) {
 }
 
 // C16.85: the setting max leased of a queue bounds its requests, even if its gate admits more.
-func TestMaxLeased(t *testing.T) {
+func TestMaxLeasedBoundsTheRequestsOfAQueue(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		ref := duly.QueueRef{Namespace: "shop", Name: "orders"}
 		if err := r.model.Configure(t.Context(), ref,
@@ -198,7 +198,7 @@ func TestMaxLeased(t *testing.T) {
 
 // C16.106, C16.107: jobs of one order key arrive in order, one at a time, even after retries,
 // throttling and closed gates. After a job is dead, the next one is sent.
-func TestOrderKeys(t *testing.T) {
+func TestJobsOfAnOrderKeyArriveInOrder(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.rs.answer = func(q request, before int) answer {
 			switch {
@@ -239,7 +239,7 @@ func TestOrderKeys(t *testing.T) {
 
 // C16.83, C16.101, C16.102, C16.134: a dead host gets only probes. Each of its waiting jobs is
 // reserved at most once per closure, and all of them arrive after the host has recovered.
-func TestClosedGate(t *testing.T) {
+func TestDeadHostGetsOnlyProbes(t *testing.T) {
 	bubble(t, Config{Slots: 32}, func(t *testing.T, r *rig) {
 		const jobs = 500
 		down := true
@@ -304,7 +304,7 @@ func TestFewReservesPerJob(t *testing.T) {
 }
 
 // C16.86, C16.83: a host that hangs does not delay other hosts.
-func TestIsolation(t *testing.T) {
+func TestHangingHostDelaysNoOtherHost(t *testing.T) {
 	bubble(t, Config{Slots: 32}, func(t *testing.T, r *rig) {
 		r.rs.answer = func(q request, _ int) answer {
 			if q.host == "hang.example" {
@@ -341,7 +341,7 @@ func TestIsolation(t *testing.T) {
 
 // C16.63, C16.71, C16.108, C16.109, C16.110: a 410 disables the target. Its jobs wait, use no try
 // and cause no requests. After the target is enabled, all jobs arrive, slowly at first.
-func TestDisabledTarget(t *testing.T) {
+func TestDisabledTargetGetsNoRequests(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.book.route = func(_ *duly.Delivery, to *Route) error { to.To.Target = "crm"; return nil }
 		gone := true
@@ -393,7 +393,7 @@ func TestDisabledTarget(t *testing.T) {
 
 // C16.53, C16.71: while a secret cannot be read, no request is sent and no try is used.
 // The log reports it once. After the correction the jobs arrive.
-func TestUnreadableSecret(t *testing.T) {
+func TestUnreadableSecretHoldsJobsBack(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		fault := error(&Postponed{Reason: Unreadable,
 			Err: errors.New("sealed with a key that push.keys does not list")})
@@ -516,7 +516,7 @@ func TestWatchesOfNamespacesEnd(t *testing.T) {
 }
 
 // C16.43: a clock that differs by more than 60 s is reported once, and its end too.
-func TestClockDifference(t *testing.T) {
+func TestClockDifferenceIsReportedOnce(t *testing.T) {
 	var largest atomic.Int64
 	skewed := &skewedClock{Clock: clock.Later(clock.System(), 100*365*24*time.Hour)}
 	skewed.by.Store(int64(61 * time.Second))
@@ -548,7 +548,7 @@ type skewedClock struct {
 func (s *skewedClock) Now() time.Time { return s.Clock.Now().Add(time.Duration(s.by.Load())) }
 
 // C16.70: a job whose destination is refused is buried.
-func TestRefusedDestination(t *testing.T) {
+func TestJobWithRefusedDestinationIsBuried(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.book.route = func(*duly.Delivery, *Route) error {
 			return contract.Invalid("callback", "has the scheme ftp, must have https or http")
@@ -563,7 +563,7 @@ func TestRefusedDestination(t *testing.T) {
 
 // C16.71: a dispatcher that stops lets requests end, and releases the other jobs, which uses no
 // try.
-func TestStop(t *testing.T) {
+func TestStoppingDispatcherReleasesJobs(t *testing.T) {
 	bubble(t, Config{Drain: 5 * time.Second}, func(t *testing.T, r *rig) {
 		r.rs.answer = func(q request, _ int) answer {
 			if q.job == "short" {
@@ -586,7 +586,7 @@ func TestStop(t *testing.T) {
 }
 
 // C16.10: after a dispatcher was killed, another one sends its jobs when the leases end.
-func TestKilledDispatcher(t *testing.T) {
+func TestJobsOfAKilledDispatcherAreSent(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.rs.answer = func(_ request, before int) answer {
 			if before == 0 {
@@ -641,7 +641,7 @@ func TestLogOfAFailedTry(t *testing.T) {
 
 // C16.135: each try has a separate span, whose trace the request carries. A job that is held back
 // has no span.
-func TestSpans(t *testing.T) {
+func TestEachTryHasItsOwnSpan(t *testing.T) {
 	var began, ended atomic.Int64
 	trace := func(context.Context, *duly.Delivery, string) (map[string]string, func(int, duly.Settlement)) {
 		n := began.Add(1)
@@ -680,7 +680,7 @@ func TestSpans(t *testing.T) {
 
 // C16.130: the bodies in flight share the memory. A body that is larger than the memory is sent
 // alone.
-func TestMemory(t *testing.T) {
+func TestBodiesInFlightShareTheMemory(t *testing.T) {
 	bubble(t, Config{Memory: 1000}, func(t *testing.T, r *rig) {
 		flying, most := 0, 0
 		alone := true
@@ -773,7 +773,7 @@ func TestQueuesComeAndGo(t *testing.T) {
 }
 
 // C16.18: idle queues cost one Wait per minute for each 100 queues.
-func TestIdleQueues(t *testing.T) {
+func TestIdleQueuesCostOneWaitPerMinute(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		for i := range 1000 {
 			r.book.add("shop", fmt.Sprint("q", i))

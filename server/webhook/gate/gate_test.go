@@ -79,7 +79,7 @@ func (r *rig) close(host string) {
 }
 
 // C16.88: the limit is 4 at first, and bounds the tries. C16.94: a new host is open.
-func TestLimitHolds(t *testing.T) {
+func TestLimitBoundsTheTries(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
 	var passes []*Permit
@@ -98,7 +98,7 @@ func TestLimitHolds(t *testing.T) {
 }
 
 // C16.84, C16.91: the concurrency and the rate of the target bound the host.
-func TestBounds(t *testing.T) {
+func TestTargetSettingsBoundTheHost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
 	b := Bounds{Concurrency: 2, Rate: duly.Rate{PerSecond: 10, Burst: 1}}
@@ -161,7 +161,7 @@ func TestShareOfTheSlots(t *testing.T) {
 }
 
 // C16.95: bad tries close an open gate, if there are enough of them.
-func TestClosingAGate(t *testing.T) {
+func TestBadTriesCloseAGate(t *testing.T) {
 	t.Parallel()
 	// Each letter is a try of 100 ms: g is good, b is bad, u is aborted. A dot is a second
 	// without a try.
@@ -280,7 +280,7 @@ func TestNineOfTenAtOnce(t *testing.T) {
 
 // C16.97, C16.98: after a closure one probe is sent, and its answer decides. C16.92: after the gate
 // has opened again, the limit is 1. C16.99: closures last 5 s, then twice as long up to 5 min.
-func TestProbes(t *testing.T) {
+func TestProbeDecidesAfterAClosure(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
 	r.close("h")
@@ -311,7 +311,7 @@ func TestProbes(t *testing.T) {
 }
 
 // After an aborted probe, the next job is the probe.
-func TestAbortedProbe(t *testing.T) {
+func TestNextJobIsTheProbeAfterAnAbort(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
 	r.close("h")
@@ -397,7 +397,7 @@ func TestTriesBeforeAClosure(t *testing.T) {
 
 // C16.101: jobs that are held back are due one after the other at the rate of the host, after
 // at least 50 ms and at most 5 minutes.
-func TestTurns(t *testing.T) {
+func TestHeldBackJobsAreDueOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
 	for range 100 {
@@ -520,7 +520,7 @@ func TestJobsThatComeBackGoFirst(t *testing.T) {
 
 // C16.100: when there are too many hosts, the one that has been idle longest is removed, but
 // never one with a try in flight.
-func TestEviction(t *testing.T) {
+func TestHostThatIsIdleLongestIsRemoved(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{Hosts: 3})
 	busy := r.pass("busy")

@@ -81,7 +81,7 @@ func TestNeighboursArePublic(t *testing.T) {
 }
 
 // C16.123: an IPv6 address that embeds an IPv4 address is checked as that address.
-func TestEmbeddedAddresses(t *testing.T) {
+func TestEmbeddedIPv4AddressIsChecked(t *testing.T) {
 	t.Parallel()
 	p := newGuard(t, Config{Allow: ranges("10.1.0.0/16")}, nowhere).policy.Load()
 	forms := map[string]func(v4 string) string{
@@ -139,7 +139,7 @@ func TestAllowAndDeny(t *testing.T) {
 
 // C16.29: http reaches only addresses inside push.allow, or every public address with
 // push.plain_http.
-func TestPlainHTTP(t *testing.T) {
+func TestPlainHTTPNeedsPermission(t *testing.T) {
 	t.Parallel()
 	for _, permitted := range []bool{false, true} {
 		p := newGuard(t, Config{Allow: ranges("10.0.0.0/8"), PlainHTTP: permitted}, nowhere).policy.Load()
@@ -153,7 +153,7 @@ func TestPlainHTTP(t *testing.T) {
 }
 
 // C16.124: the server's own listeners are refused, even if push.allow contains them.
-func TestOwnListeners(t *testing.T) {
+func TestOwnListenersAreRefused(t *testing.T) {
 	t.Parallel()
 	local := func() ([]net.Addr, error) {
 		return []net.Addr{&net.IPNet{IP: net.ParseIP("10.0.0.7")}, &net.IPNet{IP: net.ParseIP("2600::7")},

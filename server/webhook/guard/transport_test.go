@@ -76,7 +76,7 @@ func resolveForbidden(name string) []netip.Addr { return parseAll(forbidden[stri
 
 // C16.121 to C16.123, C16.27: at least 80 forms of forbidden destinations get no
 // connection, for both schemes. Listeners on this machine count connections.
-func TestForbiddenDestinations(t *testing.T) {
+func TestForbiddenDestinationsGetNoConnection(t *testing.T) {
 	t.Parallel()
 	four := listen(t, "127.0.0.1:0", http.HandlerFunc(noContent))
 	port := strconv.Itoa(int(four.port()))
@@ -140,7 +140,7 @@ func TestDialerRefusesWithoutTheCheckOfTheURL(t *testing.T) {
 
 // C16.121: each address of a name is checked, for every connection: a name that moves to a
 // forbidden address is refused.
-func TestRebinding(t *testing.T) {
+func TestEachAddressOfANameIsChecked(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("127.0.0.2 is an address of this machine on Linux alone")
@@ -239,7 +239,7 @@ func TestProxyVariablesAreIgnored(t *testing.T) {
 
 // C16.128: with push.proxy, every connection goes to that proxy, which decides about addresses.
 // C16.38: no other proxy is used.
-func TestProxy(t *testing.T) {
+func TestOnlyTheConfiguredProxyIsUsed(t *testing.T) {
 	t.Parallel()
 	var asked atomic.Value
 	proxy := listen(t, "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -276,7 +276,7 @@ func TestProxy(t *testing.T) {
 }
 
 // C16.39: no compression is requested, and no body is decompressed: a bomb stays small.
-func TestNoDecompression(t *testing.T) {
+func TestBodyIsNotDecompressed(t *testing.T) {
 	t.Parallel()
 	const sent = "\x1f\x8b compressed"
 	var accepts atomic.Value
@@ -542,7 +542,7 @@ func TestOwnListenersGetNoRequest(t *testing.T) {
 
 // C16.127: at least TLS 1.2, with a certificate of a trusted authority, for instance of a
 // target's CA.
-func TestTLS(t *testing.T) {
+func TestConnectionNeedsTLS12AndATrustedCertificate(t *testing.T) {
 	t.Parallel()
 	serve := func(t *testing.T, version uint16) *httptest.Server {
 		s := httptest.NewUnstartedServer(http.HandlerFunc(noContent))

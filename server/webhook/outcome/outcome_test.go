@@ -36,8 +36,8 @@ func almostWorn(t *Try) { t.Releases = MaxReleases - 1 }
 
 func after(d time.Duration) *time.Duration { return &d }
 
-// TestDecide covers each row of the outcome table, with its edge cases.
-func TestDecide(t *testing.T) {
+// TestDecideFollowsTheOutcomeTable covers each row of the outcome table, with its edge cases.
+func TestDecideFollowsTheOutcomeTable(t *testing.T) {
 	t.Parallel()
 	minute := after(time.Minute)
 	tests := map[string]struct {
@@ -154,7 +154,7 @@ func TestEveryStatusHasARow(t *testing.T) {
 }
 
 // C16.62: the body is the result of a job with Retain, up to 64 KiB.
-func TestResult(t *testing.T) {
+func TestResultIsTheBodyOfTheAnswer(t *testing.T) {
 	t.Parallel()
 	try := answered(200)
 	try.Answer.Body = []byte(strings.Repeat("x", duly.MaxResult+1))

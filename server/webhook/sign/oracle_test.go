@@ -97,7 +97,7 @@ func TestPublicLibraryVerifies(t *testing.T) {
 }
 
 // C16.41: the signature of a known request.
-func TestKnownSignature(t *testing.T) {
+func TestSignatureOfAKnownRequest(t *testing.T) {
 	t.Parallel()
 	secret, err := sign.ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {
@@ -114,7 +114,7 @@ func TestKnownSignature(t *testing.T) {
 }
 
 // C16.41: v1a is ed25519 of the same text, verified with only the public key.
-func TestV1a(t *testing.T) {
+func TestV1aIsVerifiedWithThePublicKey(t *testing.T) {
 	t.Parallel()
 	r, pair := newRing(t), sign.NewPair()
 	h := headers(t, r, sign.NewSet(r, "shop", "", pair), sign.Versions{V1a: true}, "id", time.Unix(1700000000, 0),
@@ -138,7 +138,7 @@ func TestV1a(t *testing.T) {
 }
 
 // C16.59: during the overlap, both secrets sign. C16.61: the clock ends the overlap.
-func TestRotation(t *testing.T) {
+func TestBothSecretsSignDuringTheOverlap(t *testing.T) {
 	t.Parallel()
 	r, first, second := newRing(t), sign.NewPair(), sign.NewPair()
 	now := time.Now()
@@ -177,7 +177,7 @@ func TestRotation(t *testing.T) {
 }
 
 // C16.59: an overlap of 0 ends the old secret at once, and the maximum is 30 days.
-func TestRotationBounds(t *testing.T) {
+func TestOverlapIsAtMost30Days(t *testing.T) {
 	t.Parallel()
 	r, now := newRing(t), time.Now()
 	set := sign.NewSet(r, "shop", "", sign.NewPair())

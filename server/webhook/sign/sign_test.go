@@ -200,7 +200,7 @@ func TestParseVersions(t *testing.T) {
 }
 
 // C16.52: without a secret, Signer fails.
-func TestNoSecret(t *testing.T) {
+func TestSignerFailsWithoutASecret(t *testing.T) {
 	t.Parallel()
 	ring, err := seal.Parse(seal.NewKey())
 	if err != nil {

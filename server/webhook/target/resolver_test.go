@@ -122,7 +122,7 @@ func TestChangesApplySoon(t *testing.T) {
 
 // C16.17, C16.25: a target that is deleted and created again has the version of the old one.
 // Its jobs are sent to the new URL, with the new headers.
-func TestRecreatedTarget(t *testing.T) {
+func TestRecreatedTargetUsesTheNewURL(t *testing.T) {
 	t.Parallel()
 	r := newOnModel(t)
 	r.put(t, "crm", Settings{URL: "https://old.example", Headers: map[string]string{"authorization": "old"}})
@@ -143,7 +143,7 @@ func TestRecreatedTarget(t *testing.T) {
 
 // C16.52, C16.53, C16.56: with a wrong key, no job has a destination, and the error has no
 // secret.
-func TestUnreadable(t *testing.T) {
+func TestWrongKeyGivesNoDestination(t *testing.T) {
 	t.Parallel()
 	r := newOnModel(t)
 	r.put(t, "headers", Settings{Headers: map[string]string{"x-a": "canary"}})
@@ -173,7 +173,7 @@ func TestUnreadable(t *testing.T) {
 
 // C16.59, C16.60, C16.61: during the overlap a verifier with either secret accepts every
 // request, and the clock ends it.
-func TestRotation(t *testing.T) {
+func TestVerifierAcceptsBothSecretsDuringTheOverlap(t *testing.T) {
 	t.Parallel()
 	r := newOnModel(t)
 	r.put(t, "crm", Settings{})
@@ -228,7 +228,7 @@ func TestRotation(t *testing.T) {
 }
 
 // A target with a CA has separate connections, which are closed when the target is deleted.
-func TestCA(t *testing.T) {
+func TestTargetWithCAHasSeparateConnections(t *testing.T) {
 	t.Parallel()
 	r := newOnModel(t)
 	pem, err := os.ReadFile(certtest.NewCA(t, "authority").File)
