@@ -73,7 +73,7 @@ func (s *scene) lost(what string, err error) {
 
 	// The code alone is not enough: callers compare with errors.Is.
 	if !errors.Is(err, duly.ErrLeaseLost) {
-		s.Errorf("%s: errors.Is(%v, ErrLeaseLost) is false", what, err)
+		s.Errorf("%s: errors.Is(%v, ErrLeaseLost) is false, want true", what, err)
 	}
 }
 

@@ -39,7 +39,7 @@ func (s *scene) conserved() {
 	// Every job has ended in one of the counters or is still in one of the states.
 	sum := c.Acked + c.Merged + c.Expired + c.Deleted + c.Dropped + z.Delayed + z.Ready + z.Blocked + z.Leased + z.Dead
 	if c.Pushed != sum {
-		s.Errorf("queue %s: %d jobs were pushed and %d are accounted for: %+v", s.ref(), c.Pushed, sum, st)
+		s.Errorf("queue %s: %d jobs were pushed, but the counters and sizes add up to %d, want the same: %+v", s.ref(), c.Pushed, sum, st)
 	}
 }
 
@@ -53,7 +53,7 @@ func (s *scene) surveyed(limit int) {
 		s.must("survey", err)
 		// The bound on pages ends the test if a cursor never ends.
 		if len(page.Queues) > limit || pages > 10_000 {
-			s.Fatalf("page %d of the survey in pages of %d has %d queues", pages, limit, len(page.Queues))
+			s.Fatalf("page %d of the survey in pages of at most %d has %d queues", pages, limit, len(page.Queues))
 		}
 		for _, q := range page.Queues {
 			names = append(names, q.Name)
@@ -86,7 +86,7 @@ func (s *scene) listsAgree() {
 		}
 		for _, j := range jobs {
 			if j.State != state {
-				s.Errorf("job %q in the list of %s jobs says that it is %s", j.ID, state, j.State)
+				s.Errorf("job %q in the list of %s jobs has the state %s, want the state of the list", j.ID, state, j.State)
 			}
 		}
 	}

@@ -279,7 +279,7 @@ func batchListOfResults(s *scene) {
 		}
 		// Results count towards the limit of a page like bodies.
 		if bytes > duly.MaxBatchBytes {
-			s.Fatalf("a page of %d jobs has %d bytes of results", len(page.Jobs), bytes)
+			s.Fatalf("a page of %d jobs has %d bytes of results, want at most duly.MaxBatchBytes", len(page.Jobs), bytes)
 		}
 		seen = append(seen, idsOf(page.Jobs)...)
 		if p.Cursor = page.Next; p.Cursor == "" {
@@ -396,7 +396,7 @@ func batchContext(s *scene) {
 	}
 	if ready, err := s.Engine.Wait(ended, duly.WaitParams{Queues: []string{"nowhere"},
 		Timeout: time.Minute}); err == nil || ready {
-		s.Errorf("wait with an ended context is answered %t, %v", ready, err)
+		s.Errorf("wait with an ended context returns %t, %v, want false and an error", ready, err)
 	}
 	s.is("x", duly.StateReady)
 }

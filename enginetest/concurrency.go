@@ -250,7 +250,7 @@ func concurrentBatches(s *scene) {
 		// The first two characters of an ID name its batch.
 		batch := d.ID[:2]
 		if d.ID <= last[batch] {
-			s.Errorf("%q was delivered behind %q", d.ID, last[batch])
+			s.Errorf("%q was delivered after %q, want the order of the batch", d.ID, last[batch])
 		}
 		last[batch] = d.ID
 	}

@@ -75,7 +75,7 @@ func configureNone(s *scene) {
 		c.DeadCount != duly.None ||
 		c.Defaults.MaxStalls != duly.None || c.Defaults.TTL != duly.None ||
 		c.Defaults.Retain != duly.None {
-		s.Errorf("configuration is %+v", c)
+		s.Errorf("the new configuration is %+v, want it to disable every limit", c)
 	}
 }
 
@@ -128,7 +128,7 @@ func configureShards(s *scene) {
 		s.Error("the shards of a queue were changed")
 	} else if code := duly.CodeOf(err); code != duly.CodeUnsupported && code != duly.CodeInvalid &&
 		code != duly.CodeConflict {
-		s.Errorf("changing the shards is answered %v", err)
+		s.Errorf("changing the shards returns %v, want unsupported, invalid or conflict", err)
 	}
 	same(s, "the shards afterwards", s.config().Shards, usual)
 
@@ -140,7 +140,7 @@ func configureShards(s *scene) {
 	case duly.CodeUnsupported:
 		same(s, "the number of queues", len(s.queues()), 1)
 	default:
-		s.Errorf("four shards are answered %v", err)
+		s.Errorf("configuring four shards returns %v, want no error or unsupported", err)
 	}
 }
 

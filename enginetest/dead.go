@@ -74,7 +74,7 @@ func deadAttempt(s *scene) {
 	}
 	for _, info := range s.list(duly.StateDead) {
 		if info.Attempt > info.Tries {
-			s.Errorf("the list says attempt %d of %d for %s", info.Attempt, info.Tries, info.ID)
+			s.Errorf("the list has attempt %d of %d for %s, want at most the number of tries", info.Attempt, info.Tries, info.ID)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func deadCountLowered(s *scene) {
 		s.bury(d, "no")
 		after := len(s.list(duly.StateDead))
 		if after != max(4, before-1) {
-			s.Errorf("with %d dead jobs and a bound of 4, one more makes %d; two that are over the bound go", before, after)
+			s.Errorf("with %d dead jobs and a bound of 4, one more death leaves %d, want two dropped down to the bound", before, after)
 		}
 	}
 	same(s, "the dead jobs", len(s.list(duly.StateDead)), 4)

@@ -69,7 +69,7 @@ func errorsWithoutBodies(s *scene) {
 		s.try(duly.Job{Body: []byte(secret), Headers: map[string]string{"a": secret + "\n"}}).Err,
 	} {
 		if err == nil || strings.Contains(err.Error(), secret) {
-			s.Errorf("the error is %v", err)
+			s.Errorf("the error is %v, want an error without the secret", err)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func errorsOnOneLine(s *scene) {
 		s.refused("a field with control characters", err, duly.CodeInvalid)
 		// Control characters have to be quoted, and long values cut.
 		if err != nil && (strings.ContainsAny(err.Error(), "\n\r\x00\x1b\u2028") || len(err.Error()) > 1000) {
-			s.Errorf("the error is %q", err)
+			s.Errorf("the error is %q, want at most 1000 bytes without control characters", err)
 		}
 	}
 }

@@ -189,7 +189,7 @@ func inspectQueues(s *scene) {
 		page, err := s.Engine.Queues(s.ctx, "", p)
 		s.must("queues", err)
 		if len(page.Names) > 2 || pages > len(want) {
-			s.Fatalf("page %d has the names %q", pages, page.Names)
+			s.Fatalf("page %d has the names %q, want at most 2 names and no page after the last name", pages, page.Names)
 		}
 		got = append(got, page.Names...)
 		if page.Next == "" {

@@ -94,8 +94,8 @@ func callsPastDeadline(s *scene) {
 			case errors.Is(err, duly.ErrUnavailable) && errors.Is(err, context.DeadlineExceeded):
 			case err == context.DeadlineExceeded && s.summary() == before:
 			default:
-				s.Errorf("%s whose deadline passes at poll %d returns %v; the queue was %s and is %s", c.name, n, err, before,
-					s.summary())
+				s.Errorf("%s whose deadline passes at poll %d returns %v, want an error without a change; "+
+					"the queue was %s and is %s", c.name, n, err, before, s.summary())
 			}
 			// Remove the jobs before the next round.
 			for _, d := range s.takeAll() {

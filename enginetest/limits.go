@@ -109,7 +109,7 @@ func limitMaxLeasedConcurrent(s *scene) {
 				mu.Lock()
 				running += len(ds)
 				if running > limit {
-					s.Errorf("%d jobs run at once", running)
+					s.Errorf("%d jobs are leased at once, want at most the limit", running)
 				}
 				mu.Unlock()
 				for _, d := range ds {

@@ -34,7 +34,7 @@ func (s *scene) pageThrough(state duly.State, limit int, between func(page int))
 		got, err := s.Engine.List(s.ctx, s.ref(), p)
 		s.must("list", err)
 		if len(got.Jobs) > limit {
-			s.Fatalf("a page of %d has %d jobs", limit, len(got.Jobs))
+			s.Fatalf("a page of at most %d jobs has %d", limit, len(got.Jobs))
 		}
 		jobs = append(jobs, got.Jobs...)
 		if got.Next == "" {

@@ -31,7 +31,8 @@ func concurrentMixture(s *scene) {
 	// Every dead job has used up its tries or was buried.
 	for _, j := range s.list(duly.StateDead) {
 		if j.LastError != buried && !contract.Exhausted(&j.Job, j.Failures, j.Stalls) {
-			s.Errorf("%q is dead after %d of %d failures and %d of %d stalls", j.ID, j.Failures, j.Tries, j.Stalls, j.MaxStalls)
+			s.Errorf("%q is dead after %d of %d failures and %d of %d stalls, want one of them used up",
+				j.ID, j.Failures, j.Tries, j.Stalls, j.MaxStalls)
 		}
 	}
 }

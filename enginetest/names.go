@@ -53,7 +53,7 @@ func namesOfNamespaces(s *scene) {
 		}
 		// A server may refuse a namespace of another form as forbidden.
 		if code := duly.CodeOf(err); code != duly.CodeInvalid && (s.In == nil || code != duly.CodeForbidden) {
-			s.Errorf("a push to the namespace %q is answered %v", name, err)
+			s.Errorf("a push to the namespace %q returns %v, want invalid", name, err)
 		}
 	}
 	for _, name := range []string{"-a", "_a", "A.b", strings.Repeat("n", duly.MaxName)} {
@@ -100,7 +100,7 @@ func namesLookedUp(s *scene) {
 func (s *scene) nowhere(what string, err error) {
 	s.Helper()
 	if code := duly.CodeOf(err); code != duly.CodeInvalid && code != duly.CodeNotFound {
-		s.Errorf("%s with a bad name is answered %v", what, err)
+		s.Errorf("%s with a bad name returns %v, want invalid or not_found", what, err)
 	}
 }
 

@@ -317,7 +317,7 @@ func (s *scene) requeue(id string) duly.RequeueResult {
 	results, err := s.Engine.Requeue(s.ctx, s.ref(), duly.RequeueParams{IDs: []string{id}})
 	s.must("requeue", err)
 	if len(results) != 1 || results[0].ID != id {
-		s.Fatalf("requeue of %q is answered %+v", id, results)
+		s.Fatalf("requeue of %q returns %+v, want one result for this ID", id, results)
 	}
 	return results[0]
 }

@@ -273,6 +273,6 @@ func coveredRangeUnknown(s *scene) {
 	cover()
 	same(s, "the end of the last range", covered, tickText(s.schedule("a").Last))
 	if s.schedule("a").Last.Before(tick.Add(14 * 24 * time.Hour)) {
-		s.Errorf("the last tick is %s", s.schedule("a").Last)
+		s.Errorf("the last tick is %s, want at least 14 days after the first", s.schedule("a").Last)
 	}
 }

@@ -314,7 +314,7 @@ func fireConcurrent(s *scene) {
 				n++
 			case contract.FireStale:
 			default:
-				s.Errorf("a process gets %s", status)
+				s.Errorf("a process gets the status %s, want fired or stale", status)
 			}
 		}
 		same(s, fmt.Sprintf("the processes that fired tick %d", i), n, 1)

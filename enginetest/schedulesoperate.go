@@ -94,7 +94,7 @@ func schedulePauseRepeat(s *scene) {
 		op()
 		if again := s.schedule("a"); again.Version != first.Version || again.Paused != first.Paused ||
 			!again.Next.Equal(first.Next) {
-			s.Errorf("a repeat changes\n%+v to\n%+v", first, again)
+			s.Errorf("a repeated call changes\n%+v to\n%+v, want no change", first, again)
 		}
 	}
 }
@@ -195,7 +195,7 @@ func scheduleDestroy(s *scene) {
 	s.takes("x")
 	put := s.putIs(daily("a"), duly.ScheduleCreated)
 	if !put.Next.After(s.now()) {
-		s.Errorf("the next tick is %s at %s", put.Next, s.now())
+		s.Errorf("the next tick is %s at the time %s, want a later tick", put.Next, s.now())
 	}
 }
 
@@ -388,7 +388,7 @@ func wakeStep(s *scene) {
 
 	// The clock may start in the middle of a second, so one more tick may be due.
 	if n := len(s.runs()); n < 3600 || n > 3601 || steps < 2 {
-		s.Errorf("%d steps made %d runs", steps, n)
+		s.Errorf("%d steps made %d runs, want 3600 or 3601 runs in at least 2 steps", steps, n)
 	}
 
 	// Thousands of runs would only make the audit slow.

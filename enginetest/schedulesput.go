@@ -62,7 +62,7 @@ func schedulePutFull(s *scene) {
 
 	// The hour in the schedule's zone shows that the zone was stored.
 	if !got.Next.After(s.now()) || got.Next.In(mustZone(s, "Europe/Berlin")).Hour() != 2 {
-		s.Errorf("the next tick is %s at %s", got.Next, s.now())
+		s.Errorf("the next tick is %s at the time %s, want a later one at 2:00 in Berlin", got.Next, s.now())
 	}
 	same(s, "paused", got.Paused, false)
 	sameTime(s, "its last tick", got.Last, time.Time{})

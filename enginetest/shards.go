@@ -177,7 +177,7 @@ func shardsInTurn(s *scene) {
 
 	for i, shard := range turns {
 		if shard != (turns[0]+i)%manyShards {
-			s.Errorf("the shards were asked in the order %v", turns)
+			s.Errorf("the shards were asked in the order %v, want each in turn", turns)
 			break
 		}
 	}
@@ -191,7 +191,7 @@ func shardsInTurn(s *scene) {
 			return
 		}
 	}
-	s.Errorf("%d reserves began at the shards %v", 80*manyShards, begins)
+	s.Errorf("%d reserves began at the shards %v, want every shard", 80*manyShards, begins)
 }
 
 // byDelivery compares jobs by the order of delivery within a shard.
@@ -242,7 +242,7 @@ func shardsOrder(s *scene) {
 			return
 		}
 	}
-	s.Errorf("5000 reserves delivered only jobs of the shards %v", found)
+	s.Errorf("5000 reserves delivered only jobs of the shards %v, want every shard", found)
 }
 
 func shardsLimits(s *scene) {

@@ -343,7 +343,7 @@ func shardsRequeuedWhileConfigured(s *scene) {
 		same(s, "the answers", len(results), len(jobs))
 		for _, r := range results {
 			if r.Err != nil || r.State != duly.StateReady {
-				s.Errorf("requeue %d of %s returned %s, %v", i, r.ID, r.State, r.Err)
+				s.Errorf("result %d of the requeue, for %s, is %s, %v, want ready", i, r.ID, r.State, r.Err)
 			}
 		}
 	})

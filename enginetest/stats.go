@@ -188,7 +188,7 @@ func statsOldest(s *scene) {
 	// After the clock goes back, the age must not become negative.
 	s.Clock.Step(-time.Hour)
 	if age := s.stats().OldestReady; age < 0 {
-		s.Errorf("the age after the clock stepped back is %s", age)
+		s.Errorf("the age of the oldest ready job is %s after the clock stepped back, want 0 or more", age)
 	}
 	s.Clock.Step(time.Hour)
 	s.takeAll()

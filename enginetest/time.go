@@ -212,7 +212,7 @@ func timeElapsed(s *scene) {
 	s.Clock.Step(-24 * time.Hour)
 	st := s.stats()
 	if st.OldestReady < 0 {
-		s.Errorf("the oldest ready job is %s old", st.OldestReady)
+		s.Errorf("the age of the oldest ready job is %s, want 0 or more", st.OldestReady)
 	}
 	s.step()
 	d := s.take()
@@ -260,7 +260,7 @@ func timeEdges(s *scene) {
 	far := time.Duration(math.MaxInt64)
 	id := s.push(duly.Job{Delay: far})
 	if due := s.get(id).Due; due.Before(s.now().Add(far)) || due.After(s.now().Add(far).Add(time.Millisecond)) {
-		s.Errorf("a delay of %s is due at %s", far, due)
+		s.Errorf("a job with a delay of %s is due at %s, want the present time + the delay", far, due)
 	}
 	s.push(duly.Job{TTL: far})
 	s.names("the longest lease", s.try(duly.Job{Lease: far}).Err, duly.CodeInvalid, "lease")

@@ -124,7 +124,7 @@ func watchContext(s *scene) {
 	w := s.watch()
 	w.cancel()
 	if err := w.ended(); !errors.Is(err, context.Canceled) {
-		s.Errorf("the watch returned %v", err)
+		s.Errorf("the watch returned %v, want context.Canceled", err)
 	}
 	// A change after the end must not be reported.
 	w.forget()
@@ -135,7 +135,7 @@ func watchContext(s *scene) {
 	err := s.registry().(contract.Watcher).WatchTokens(w.ctxEnded(),
 		func(bool) { s.Error("a watch with an ended context was notified, want no notification") })
 	if !errors.Is(err, context.Canceled) {
-		s.Errorf("a watch with an ended context returned %v", err)
+		s.Errorf("a watch with an ended context returned %v, want context.Canceled", err)
 	}
 }
 

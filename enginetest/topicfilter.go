@@ -181,7 +181,7 @@ func consumersListed(s *scene) {
 		for _, c := range g.groupStats().Consumers {
 			names = append(names, c.Name)
 			if age := s.now().Sub(c.LastCall); age < 0 || age > duly.ConsumerMemory {
-				s.Errorf("consumer %s called %s ago", c.Name, age)
+				s.Errorf("consumer %s called %s ago, want between 0 and duly.ConsumerMemory", c.Name, age)
 			}
 		}
 		return names

@@ -175,7 +175,7 @@ func publishClockBack(s *scene) {
 		s.Clock.Step(step)
 		after := s.publish(messagesOf("x")...)[0].Position
 		if after.String() <= before.String() {
-			s.Errorf("after a clock step of %s the position is %s, before it was %s", step, after, before)
+			s.Errorf("after a clock step of %s the position is %s, want a position after %s", step, after, before)
 		}
 		if s.on(duly.GroupName(theTopic, "g")).groupStats().OldestNeeded < 0 {
 			s.Errorf("the age of a message is negative after a clock step of %s", step)

@@ -320,7 +320,7 @@ func topicWaiters(s *scene) {
 			}
 			taken, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{group.queue}, Max: 1})
 			if err != nil || len(taken) != 1 {
-				s.Errorf("a woken waiter of %s reserved %d messages: %v", group.queue, len(taken), err)
+				s.Errorf("a woken waiter of %s reserved %d messages, want 1: %v", group.queue, len(taken), err)
 			}
 			woken <- group.queue
 		}()

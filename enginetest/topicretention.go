@@ -313,7 +313,7 @@ func retainBytes(s *scene) {
 	s.publish(m)
 	one := s.info().Stats.Bytes // the engine's estimate of one message
 	if one < 1000 || one > 2000 {
-		s.Errorf("a message of 1000 bytes counts as %d", one)
+		s.Errorf("a message of 1000 bytes counts as %d bytes, want 1000 to 2000", one)
 	}
 	g := s.group("g")
 

@@ -117,7 +117,7 @@ func topicShardsAny(s *scene) {
 			return
 		}
 	}
-	s.Errorf("200 calls went to the shards %v", seen)
+	s.Errorf("200 calls went to the shards %v, want every shard", seen)
 }
 
 func topicShardsDedupe(s *scene) {
@@ -230,7 +230,7 @@ func topicShardsReserve(s *scene) {
 
 	for i, shard := range turns {
 		if shard != (turns[0]+i)%manyShards {
-			s.Errorf("the shards were read in the order %v", turns)
+			s.Errorf("the shards were read in the order %v, want each in turn", turns)
 			break
 		}
 	}

@@ -43,7 +43,7 @@ func topicCheckCounts(s *scene) {
 		same(s, "the number of jobs checked", report.Jobs, 1)
 		same(s, "the number of messages checked", report.Messages, 4)
 		if done > 5 || done > total {
-			s.Errorf("the progress ends at %d of %d", done, total)
+			s.Errorf("the progress ends at %d of %d, want at most 5 and at most the total", done, total)
 		}
 	}
 }

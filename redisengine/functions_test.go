@@ -349,9 +349,9 @@ func TestServerWhereFunctionsCantBeUsed(t *testing.T) {
 	}
 }
 
-// TestRevokedRightToFunctions checks that a process uses EVAL after the right to load functions was
+// TestEvalReplacesFunctionsWithoutTheRight checks that a process uses EVAL after the right to load functions was
 // revoked. Without the right to call functions, the error names the missing right.
-func TestRevokedRightToFunctions(t *testing.T) {
+func TestEvalReplacesFunctionsWithoutTheRight(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	e := open(t, asUser(t, server, "duly", documented(t, "duly")))

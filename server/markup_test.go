@@ -190,9 +190,9 @@ func TestX19ThePageRunsNothingAndCannotBeFramed(t *testing.T) {
 	}
 }
 
-// MetricsFilterXSS (sidekiq CVE-2024-32887): the metrics do not repeat a filter of the query, and
-// names of callers are no markup in labels.
-func TestMetricsFilterXSS(t *testing.T) {
+// TestMetricsRepeatNoMarkup checks the bug MetricsFilterXSS (sidekiq CVE-2024-32887): the metrics do
+// not repeat a filter of the query, and names of callers are no markup in labels.
+func TestMetricsRepeatNoMarkup(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	for _, text := range markup() {

@@ -116,7 +116,7 @@ func TestEndsAsTheReceiverSays(t *testing.T) {
 	}
 }
 
-func TestProgramOnAFile(t *testing.T) {
+func TestProgramRetriesUntilTheReceiverAccepts(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	url := open.File(filepath.Join(t.TempDir(), "notify.db"))

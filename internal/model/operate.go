@@ -35,7 +35,7 @@ func (e *Engine) findJob(ctx context.Context, ref duly.QueueRef, id string) (*sh
 		err = contract.NotBeyondCursor(ref, id)
 	}
 
-	// alive may have freed a key, so the operation ends like a change.
+	// The call of alive may have freed an order key, so the operation ends like a change.
 	e.end()
 	if err == nil {
 		err = q.missing(ref, id)

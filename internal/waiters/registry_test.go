@@ -171,7 +171,7 @@ func TestCloseEndsWaiters(t *testing.T) {
 	}
 }
 
-func TestWaitEnds(t *testing.T) {
+func TestWaitEndsForEachReason(t *testing.T) {
 	for name, end := range map[string]func(r *Registry[string], leave func(), c *clock.Fake){
 		"woken":   func(r *Registry[string], _ func(), _ *clock.Fake) { r.Wake("q", 0, 1, 0) },
 		"closed":  func(r *Registry[string], _ func(), _ *clock.Fake) { r.Close() },

@@ -123,7 +123,7 @@ func (b *Bridges) update(ctx context.Context) {
 	}
 }
 
-// eachNamespace calls do for every namespace. whole reports whether it found all.
+// eachNamespace calls do for every namespace. whole reports whether no list of namespaces failed.
 func (b *Bridges) eachNamespace(ctx context.Context, do func(namespace string)) (whole bool) {
 	whole = true
 	for _, list := range b.cfg.Namespaces {

@@ -147,7 +147,7 @@ func TestReadingAdminRoutesChangesNothing(t *testing.T) {
 }
 
 // If lmstfy's API is switched off, the server has none of its routes and metrics.
-func TestSwitchedOff(t *testing.T) {
+func TestSwitchedOffAPIHasNoRoutes(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), func(c *server.Config) { c.Lmstfy.Mode = server.LmstfyOff })
 	for _, a := range []answer{p.send("GET", "/api/ns/q/size", ""), p.askAdmin("GET", "/pools"),

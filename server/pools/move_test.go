@@ -138,7 +138,7 @@ func TestMoveEndsWhenOldPoolIsEmpty(t *testing.T) {
 
 // Move refuses unknown pools, invalid namespaces and third pools. A repeated call changes
 // nothing.
-func TestMoveArguments(t *testing.T) {
+func TestMoveRefusesInvalidArguments(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders", "logs")
 	r.pushJob(duly.Job{ID: "x"})

@@ -12,7 +12,7 @@ import (
 )
 
 // C14.10: ambiguous spellings of a path are refused, and clean paths are not.
-func TestPaths(t *testing.T) {
+func TestAmbiguousPathsAreRefused(t *testing.T) {
 	t.Parallel()
 	for path, clean := range map[string]bool{
 		"/": true, "/a": true, "/a.b/c..d/..e/.f": true, "/a/...": true, "/%41": true, "/a%3Ab": true, "/a%20b": true,

@@ -193,7 +193,7 @@ func TestBlockKeepsARemovedMember(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	// The pause makes the member arrive while the caller leaves.
+	// The server is paused, so it receives the new member and the end of the blocking call together.
 	s.Pause()
 	if err := conn.Send("ZADD", "a", 7, "now"); err != nil {
 		t.Fatal(err)

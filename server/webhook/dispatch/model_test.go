@@ -48,7 +48,7 @@ type effect struct {
 	name   string
 	answer answer
 	as     duly.Settlement
-	delay  time.Duration // 0 means the backoff for a nack, and until the gate opens for a release
+	delay  time.Duration // 0 means the backoff after a nack, and the time until the gate opens after a release
 	// closes is true if the gate is closed until the end of the delay.
 	closes bool
 }
