@@ -206,7 +206,7 @@ func TestCheckTicks(t *testing.T) {
 }
 
 // Rule C17.25: an unset field of the template stays unset.
-func TestFillSchedule(t *testing.T) {
+func TestFillScheduleKeepsUnsetFieldsOfTheTemplate(t *testing.T) {
 	t.Parallel()
 	berlin := time.FixedZone("", 3600)
 	got := contract.FillSchedule(duly.Schedule{

@@ -57,7 +57,7 @@ func TestPausesAfterFailures(t *testing.T) {
 }
 
 // C13.11: errors after which the server has certainly not read the request.
-func TestNotSent(t *testing.T) {
+func TestNotSentMeansThatTheServerReadNothing(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		err  error

@@ -12,7 +12,7 @@ import (
 
 // C16.137, C16.138, C16.139, C16.140, C16.141, C16.143: each call is one request of the
 // documented form.
-func TestPushRequests(t *testing.T) {
+func TestEachPushCallIsOneRequest(t *testing.T) {
 	serve := func(w http.ResponseWriter, req *http.Request) {
 		switch {
 		case req.URL.Path == "/v1/shop/push/targets":

@@ -27,8 +27,9 @@ func bothWays(t *testing.T, f func(t *testing.T, shards int)) {
 	}
 }
 
-// TestCheckList checks that Check restores lost entries of the namespace's list.
-func TestCheckList(t *testing.T) {
+// TestCheckRestoresTheListOfANamespace checks that Check restores lost entries of the namespace's
+// list.
+func TestCheckRestoresTheListOfANamespace(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, shards int) {
 		list := func(r *damageRig, key string) string { return r.prefix + ":{default}:" + key }
@@ -213,9 +214,9 @@ func TestReserveRepairsDamage(t *testing.T) {
 	}
 }
 
-// TestLostPolicies checks that jobs whose policies are lost are delivered with the defaults,
-// which a repair then stores.
-func TestLostPolicies(t *testing.T) {
+// TestJobsWithoutPoliciesUseTheDefaults checks that jobs whose policies are lost are delivered with
+// the defaults, which a repair then stores.
+func TestJobsWithoutPoliciesUseTheDefaults(t *testing.T) {
 	t.Parallel()
 	r := newRuin(t, 1, 1)
 	r.do("DEL", r.key(0, "policies"))

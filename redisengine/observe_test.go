@@ -10,8 +10,9 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// TestObserve checks that Observe is called for every round trip, with the name of the script.
-func TestObserve(t *testing.T) {
+// TestObserveIsCalledForEveryRoundTrip checks that Observe is called for every round trip, with the
+// name of the script.
+func TestObserveIsCalledForEveryRoundTrip(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	var mu sync.Mutex

@@ -275,8 +275,9 @@ func TestTokensWhenTheMemoryIsFull(t *testing.T) {
 	}
 }
 
-// TestDamagedTokens checks that a damaged token is reported as damaged, and stays unchanged.
-func TestDamagedTokens(t *testing.T) {
+// TestDamagedTokenIsReported checks that a damaged token is reported as damaged, and stays
+// unchanged.
+func TestDamagedTokenIsReported(t *testing.T) {
 	t.Parallel()
 	s, prefix := redistest.Shared(t)
 	e := open(t, withPrefix(s.URL(), prefix))

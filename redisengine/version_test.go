@@ -13,9 +13,9 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// TestOtherLayouts checks that calls on a queue which another version of duly has stored fail
-// with a remedy, and that the queue does not change.
-func TestOtherLayouts(t *testing.T) {
+// TestQueueOfAnotherLayoutIsRefused checks that calls on a queue which another version of duly has
+// stored fail with a remedy, and that the queue does not change.
+func TestQueueOfAnotherLayoutIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		layout string

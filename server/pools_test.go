@@ -126,7 +126,7 @@ func TestReadinessReportsPools(t *testing.T) {
 }
 
 // lmstfy's API has pools in tokens and in its admin routes.
-func TestLmstfyPools(t *testing.T) {
+func TestLmstfyTokensSelectThePool(t *testing.T) {
 	t.Parallel()
 	f, orders := withPools(t)
 

@@ -214,7 +214,7 @@ func canary() string {
 
 // C16.57, C16.78, C16.136: for any end of a try, the log, errors, metrics and answers have no
 // secret, no header of a target, and no path or query of a URL.
-func TestCanaries(t *testing.T) {
+func TestNoOutputHasSecretsOfATarget(t *testing.T) {
 	t.Parallel()
 	f, rc := pushing(t, nil), newReceiver(t)
 	header, path, query := canary(), canary(), canary()
@@ -296,7 +296,7 @@ func lastErrors(body string) (texts string) {
 }
 
 // C16.21, C16.23, C16.58, C16.137 to C16.144 (C16.142): the life of a target by its routes.
-func TestTargetRoutes(t *testing.T) {
+func TestRoutesManageATarget(t *testing.T) {
 	t.Parallel()
 	f, rc := pushing(t, nil), newReceiver(t)
 	const crm = "/v1/default/push/targets/crm"

@@ -165,7 +165,7 @@ func TestX2NoSpellingReachesAnotherNamespace(t *testing.T) {
 }
 
 // X1: the page has the rights of each route.
-func TestSecurityPage(t *testing.T) {
+func TestSecurityPageHasTheRightsOfEachRoute(t *testing.T) {
 	t.Parallel()
 	const path, begin, end = "../docs/security.md", "<!-- rights -->\n", "<!-- /rights -->"
 	page, err := os.ReadFile(path)

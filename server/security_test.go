@@ -436,7 +436,7 @@ func TestX8APublicAdminAddressNeedsAnOperator(t *testing.T) {
 }
 
 // C14.36, X8: profiles are for operators, one at a time, and do not contain the command line.
-func TestProfiles(t *testing.T) {
+func TestProfilesAreForOperatorsOnly(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 

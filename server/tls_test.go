@@ -120,7 +120,7 @@ func TestEachAddressHasItsOwnTLS(t *testing.T) {
 
 // A job's whole life works over https, with HTTP/2 on one connection, and so does a long poll that
 // ends with a push.
-func TestAPIOverTLS(t *testing.T) {
+func TestAPIWorksOverTLS(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewCA(t, "ca")
 	pair := ca.Server("api", "127.0.0.1")

@@ -105,7 +105,7 @@ func TestBackwardClockStepWakesNobodyEarly(t *testing.T) {
 
 // A commit in a queue with due jobs and no consumer must not make the engine poll the queue
 // forever.
-func TestPollingEnds(t *testing.T) {
+func TestPollingEndsWithoutConsumers(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine, c *clock.Fake) {
 		pushOne(t, e, duly.Job{Delay: time.Minute})
 		woken := waits(t, e, 3)

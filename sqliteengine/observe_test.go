@@ -10,7 +10,7 @@ import (
 )
 
 // Observe is called for every transaction, for its commit, and for every read.
-func TestObserve(t *testing.T) {
+func TestObserveIsCalledForEveryTransaction(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	calls, took := map[string]int{}, map[string]time.Duration{}

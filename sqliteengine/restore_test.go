@@ -384,7 +384,7 @@ func (r *restoring) sql(path, text string) error {
 }
 
 // C15.55: a refused restore changes no file and leaves no file behind.
-func TestRestoreRefuses(t *testing.T) {
+func TestRefusedRestoreChangesNoFile(t *testing.T) {
 	t.Parallel()
 	for what, c := range refusalsOfRestore() {
 		t.Run(what, func(t *testing.T) {

@@ -44,7 +44,7 @@ var topicDamages = []damage{
 }
 
 // C12.176: Check finds and repairs every fault that the tables of topics and groups can have.
-func TestCheckTopics(t *testing.T) {
+func TestCheckRepairsTopics(t *testing.T) {
 	t.Parallel()
 	repairEach(t, topicDamages, newDamagedTopicStore, (*damagedStore).drainGroup)
 }

@@ -301,7 +301,7 @@ func TestPanicInALimiterEndsRun(t *testing.T) {
 	}
 }
 
-func TestBadLimiters(t *testing.T) {
+func TestInvalidLimiterIsRefused(t *testing.T) {
 	t.Parallel()
 	for want, l := range map[string]worker.Limiter{
 		"limiter has the bounds 0 and 8, must have 1 ≤ lowest ≤ highest": worker.AIMD(0, 8),

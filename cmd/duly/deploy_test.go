@@ -154,7 +154,7 @@ func missing(t *testing.T, tool string) {
 const unit = "../../packaging/systemd/duly.service"
 
 // systemd accepts every line of the unit.
-func TestSystemdUnit(t *testing.T) {
+func TestSystemdAcceptsTheUnit(t *testing.T) {
 	t.Parallel()
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
@@ -186,7 +186,7 @@ func TestSystemdUnit(t *testing.T) {
 
 // The container has only the static binary, runs it as nobody, and uses commands that
 // exist.
-func TestContainerImage(t *testing.T) {
+func TestContainerImageHasOnlyTheBinary(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../packaging/docker/Dockerfile")
 	if err != nil {

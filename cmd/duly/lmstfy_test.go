@@ -11,7 +11,7 @@ import (
 
 // C15.40: the commands of docs/lmstfy.md work against the real binary with the flag
 // that the page names. Only the ports differ.
-func TestLmstfyTutorial(t *testing.T) {
+func TestCommandsOfTheLmstfyPageWork(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
 		if os.Getenv("CI") == "true" {

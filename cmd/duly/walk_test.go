@@ -14,7 +14,7 @@ import (
 
 // A new user tries the commands of README, help and docs in a shell, and makes common
 // mistakes. Every step is one line of a shell and its expected output.
-func TestShellSession(t *testing.T) {
+func TestCommandsOfThePagesWorkInAShell(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	s := h.serve()

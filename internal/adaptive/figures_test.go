@@ -49,7 +49,7 @@ func outage(cfg Config, latency time.Duration, answer Outcome, lasts time.Durati
 }
 
 // Figures "outage" and "recovery": the outage ends at any moment between two probes.
-func TestOutage(t *testing.T) {
+func TestOutageEndsBetweenTwoProbes(t *testing.T) {
 	t.Parallel()
 	worst := down{after: 100}
 	for _, floor := range []float64{0.01, 0.05, 0.5} {
@@ -70,7 +70,8 @@ func TestOutage(t *testing.T) {
 	t.Logf("at most %d tries and %d probes; at least %.1f/s a minute after the outage", worst.tries, worst.probes, worst.after)
 }
 
-// Like TestOutage, with a service whose overload answers have a duration. No outcome uses a try.
+// Like TestOutageEndsBetweenTwoProbes, with a service whose overload answers have a duration. No
+// outcome uses a try.
 func TestOutageWithRetryAfter(t *testing.T) {
 	t.Parallel()
 	after := 100.0
@@ -89,7 +90,7 @@ func TestOutageWithRetryAfter(t *testing.T) {
 
 // Figure "step": the capacity falls from 100/s to 20/s and rises again, for services that
 // count their calls in several ways.
-func TestStep(t *testing.T) {
+func TestFactorFollowsAStepOfTheCapacity(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []struct {
 		name  string

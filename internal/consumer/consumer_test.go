@@ -9,7 +9,7 @@ import (
 )
 
 // C12.107: a process has one name, whatever its host is called, and every engine accepts the name.
-func TestName(t *testing.T) {
+func TestEveryEngineAcceptsTheNameOfAProcess(t *testing.T) {
 	t.Parallel()
 	if Name() != Name() {
 		t.Error("the process has two names")

@@ -10,7 +10,7 @@ import (
 
 // A segment contains its moment and has one offset. That holds even after the last entry of a zone,
 // where ZoneBounds returns an end before the moment for 31 December of a leap year.
-func TestSegments(t *testing.T) {
+func TestSegmentHasOneOffset(t *testing.T) {
 	t.Parallel()
 	step := int64(25 * 3600)
 	if proctest.Long() {
@@ -45,7 +45,7 @@ func TestSegments(t *testing.T) {
 }
 
 // A local time of the repeated hour is reached once, whatever the moment is.
-func TestReached(t *testing.T) {
+func TestRepeatedLocalTimeIsReachedOnce(t *testing.T) {
 	t.Parallel()
 	loc, err := LoadZone("America/New_York")
 	if err != nil {

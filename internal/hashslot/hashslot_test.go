@@ -34,7 +34,7 @@ func TestShardsAreSpreadOverTheSlots(t *testing.T) {
 }
 
 // Of returns the slots of the examples in the cluster specification.
-func TestOf(t *testing.T) {
+func TestOfReturnsTheSlotsOfTheSpecification(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]uint16{
 		"123456789": 0x31c3, "foo{hash_tag}": Of("hash_tag"), "foo{}bar": Of("foo{}bar"),
@@ -48,7 +48,7 @@ func TestOf(t *testing.T) {
 }
 
 // The tags of all shards differ, and name the queue and the shard.
-func TestShardTags(t *testing.T) {
+func TestTagsOfAllShardsDiffer(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for i := range duly.MaxShards {

@@ -66,7 +66,7 @@ func TestAnOutageIsOneEvent(t *testing.T) {
 }
 
 // A tolerated failure is no event.
-func TestToleratedFailures(t *testing.T) {
+func TestToleratedFailureIsNoEvent(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake()
 	run(t, New(c, 1), c, []call{
@@ -76,7 +76,7 @@ func TestToleratedFailures(t *testing.T) {
 }
 
 // The outage of an abandoned subject ends with the next success of another one.
-func TestAbandonedSubject(t *testing.T) {
+func TestOutageOfAnAbandonedSubjectEnds(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake()
 	tracker := New(c, 1)

@@ -3,7 +3,7 @@ package hook
 import "testing"
 
 // C16.35, C16.36: a job of a push queue can't have these header names.
-func TestKindOf(t *testing.T) {
+func TestKindOfFindsForbiddenHeaders(t *testing.T) {
 	t.Parallel()
 	for kind, names := range map[HeaderKind][]string{
 		Free: {"content-type", "traceparent", "tracestate", "x-a", "idempotency-key", "webhook", "accept", "duly"},

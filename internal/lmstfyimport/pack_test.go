@@ -17,7 +17,7 @@ func packed(texts ...string) (out string) {
 }
 
 // An entry is read whole or refused.
-func TestUnpackEntry(t *testing.T) {
+func TestEntryIsReadWholeOrRefused(t *testing.T) {
 	t.Parallel()
 	const id = "01HF7YAT00041061050R000000"
 	if e, ok := unpackEntry(le(3) + packed(id)); !ok || e.tries != 3 || e.id != id {

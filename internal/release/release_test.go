@@ -220,7 +220,7 @@ func TestImageIsThatOfTheDockerfile(t *testing.T) {
 
 // The package's configuration names files that the release stages, at the paths
 // that the unit and Debian expect.
-func TestPackageFields(t *testing.T) {
+func TestPackageInstallsTheStagedFiles(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(root + "/packaging/deb/nfpm.yaml")
 	if err != nil {

@@ -55,8 +55,9 @@ var (
 	overlaps = []duly.Overlap{duly.OverlapSkip, duly.OverlapAllow, duly.OverlapOne, duly.OverlapAll}
 )
 
-// Rules C17.95 to C17.105, for each absence, period, policy for missed ticks and policy for overlaps.
-func TestAbsences(t *testing.T) {
+// Rules C17.95 to C17.105, for each absence, period, policy for missed ticks and policy for
+// overlaps.
+func TestMissedTicksFollowThePolicies(t *testing.T) {
 	t.Parallel()
 	const expected = 3000 * 7 * day // a multiple of every period
 	for _, p := range periods {

@@ -14,7 +14,7 @@ import (
 const tick0 = int64(1_777_604_400_000)
 
 // Rules C17.50 to C17.52. The IDs were computed by another program.
-func TestRunID(t *testing.T) {
+func TestRunIDEqualsThatOfAnotherProgram(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		template duly.Job
@@ -82,7 +82,7 @@ func TestRunIDsDiffer(t *testing.T) {
 }
 
 // Rules C17.54 and C17.55. The offsets were computed by another program.
-func TestOffset(t *testing.T) {
+func TestOffsetEqualsThatOfAnotherProgram(t *testing.T) {
 	t.Parallel()
 	for jitter, want := range map[time.Duration]int64{
 		0: 0, time.Millisecond: 0, time.Minute: 53_697, 24 * time.Hour: 25_493_697,

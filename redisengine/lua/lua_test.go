@@ -67,9 +67,9 @@ func each(t *testing.T, f func(t *testing.T, c command)) {
 	}
 }
 
-// TestFlags checks that a script that stores more than it deletes fails at full memory, as a
-// whole and before it has written, and that all others run (C11.17).
-func TestFlags(t *testing.T) {
+// TestStoringScriptsFailAtFullMemory checks that a script that stores more than it deletes fails at
+// full memory, as a whole and before it has written, and that all others run (C11.17).
+func TestStoringScriptsFailAtFullMemory(t *testing.T) {
 	t.Parallel()
 	grows := []string{"push", "update", "queue_put", "topic_publish", "schedule_put", "schedule_fire"}
 	writes := regexp.MustCompile(`call\('(` + strings.Join(writing, "|") + `)'`)

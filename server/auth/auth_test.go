@@ -84,7 +84,7 @@ func TestX5MalformedTokensCauseNoLookUp(t *testing.T) {
 }
 
 // C1.2, C14.26, C14.27: the access that rights give in a namespace.
-func TestAccess(t *testing.T) {
+func TestRightsGiveAccessInTheirNamespace(t *testing.T) {
 	t.Parallel()
 	const none, p, c, a = contract.Right(0), contract.RightProduce, contract.RightConsume, contract.RightAdmin
 	for _, tt := range []struct {
@@ -111,7 +111,7 @@ func TestAccess(t *testing.T) {
 
 // C4.84, C13.8: Spend counts a call in the registry. For a token without a limit it counts nothing.
 // For a revoked token it returns unauthorized.
-func TestSpend(t *testing.T) {
+func TestSpendCountsCallsOfALimitedToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	free, _, err := r.Create(t.Context(), contract.Token{Namespace: "a", Rights: contract.RightProduce})

@@ -30,7 +30,7 @@ func (r *rig) firstToken(folder string) (note string) {
 
 // A first start creates a token in a file that only its owner can read. Later starts keep the
 // token.
-func TestFirstToken(t *testing.T) {
+func TestFirstStartCreatesAToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	folder := t.TempDir()

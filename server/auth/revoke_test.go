@@ -298,7 +298,7 @@ func TestLastOperatorIsNotRevoked(t *testing.T) {
 }
 
 // After its watch has ended, a guard does not use its cache.
-func TestEndedWatch(t *testing.T) {
+func TestGuardWithoutAWatchUsesNoCache(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -162,7 +162,7 @@ func TestSwitchedOffAPIHasNoRoutes(t *testing.T) {
 }
 
 // The access log, if enabled, has successful requests, without tokens.
-func TestAccessLog(t *testing.T) {
+func TestAccessLogHasNoTokens(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), nil)
 	token := p.token("ns")

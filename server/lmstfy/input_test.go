@@ -154,7 +154,7 @@ func TestTokenIsNeverRepeated(t *testing.T) {
 }
 
 // An incomplete body, and a body without a length, are answered with an error.
-func TestIncompleteBodies(t *testing.T) {
+func TestIncompleteBodyIsAnError(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), func(c *server.Config) { c.Settings.Grace = 100 * time.Millisecond })
 	token := p.token("ns")

@@ -126,7 +126,7 @@ func TestSnapshotIsReused(t *testing.T) {
 }
 
 // An incomplete snapshot is marked, and has no sum of the other queues.
-func TestIncompleteSnapshot(t *testing.T) {
+func TestIncompleteSnapshotIsMarked(t *testing.T) {
 	t.Parallel()
 	for name, stats := range map[string]func(ctx context.Context, q duly.QueueRef) (duly.Stats, error){
 		"an error": func(_ context.Context, q duly.QueueRef) (duly.Stats, error) {

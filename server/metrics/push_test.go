@@ -164,7 +164,7 @@ func TestPushSeriesOfAllClassesAreBounded(t *testing.T) {
 }
 
 // C16.133: every event has its metric.
-func TestPushMetrics(t *testing.T) {
+func TestEveryPushEventHasItsMetric(t *testing.T) {
 	t.Parallel()
 	p := NewPush(clock.NewFake(), func() []PushGate {
 		return []PushGate{

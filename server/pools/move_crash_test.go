@@ -64,7 +64,7 @@ func moveStep(t *testing.T, n int, kind crash) (more bool) {
 
 // If a namespace is moved to two pools concurrently, one of the calls fails with conflict. Two
 // moves to the same pool both succeed.
-func TestConcurrentMoves(t *testing.T) {
+func TestConcurrentMovesToTwoPoolsConflict(t *testing.T) {
 	t.Parallel()
 	for _, to := range []string{"orders", "logs"} {
 		for n, more := 1, true; more; n++ {

@@ -49,7 +49,7 @@ func TestContractDuringMove(t *testing.T) {
 
 // A move prepares the queues in the new pool, then pushes there, and reserves from the old pool
 // first.
-func TestMovePhases(t *testing.T) {
+func TestMoveServesTheOldPoolFirst(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
 	fresh := r.engines["orders"]

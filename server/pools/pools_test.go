@@ -78,7 +78,7 @@ func TestPushGoesToPoolOfNamespace(t *testing.T) {
 }
 
 // Assign places a namespace once, and only if it has no queue.
-func TestAssign(t *testing.T) {
+func TestAssignPlacesANamespaceOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders", "logs")
 	r.must(r.Assign(t.Context(), "shop", "orders"))
@@ -168,7 +168,7 @@ func TestServerSeesOwnPlacement(t *testing.T) {
 }
 
 // The error for a pool that the server does not have names the pool.
-func TestUnknownPool(t *testing.T) {
+func TestErrorForUnknownPoolNamesThePool(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.must(r.PutToken(t.Context(), contract.Token{Hash: [32]byte{1}, Namespace: "shop", Rights: contract.RightProduce}))

@@ -109,7 +109,7 @@ func (s *randomRun) act(n int) {
 // Servers advance moves concurrently, are suspended or crash between any two calls, while moves
 // are reversed, end and start again, settings change and late jobs come. No job is lost or acked
 // twice, and the other pool has no queue at the end.
-func TestRandomMoves(t *testing.T) {
+func TestRandomMovesLoseNothing(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(40)
 	switch {

@@ -51,7 +51,7 @@ func settings(defaults duly.QueueConfig) map[string]duly.QueueConfig {
 }
 
 // missingSettings returns every setting that only one pool has.
-func TestMissingSettings(t *testing.T) {
+func TestMissingSettingsAreThoseOfOnePool(t *testing.T) {
 	t.Parallel()
 	defaults := contract.DefaultQueueConfig()
 	for name, set := range settings(defaults) {
@@ -239,7 +239,7 @@ func TestSlowStepVerifiesPhase(t *testing.T) {
 }
 
 // listKeys returns the first due time of each order key. Jobs without a key do not count.
-func TestListKeys(t *testing.T) {
+func TestListKeysReturnsFirstDueTimes(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake()
 	old := model.New(model.Config{Clock: c, Manual: true})

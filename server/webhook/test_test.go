@@ -17,7 +17,7 @@ import (
 )
 
 // C16.144: a test is a signed request through the guard, also if the gate is closed.
-func TestTest(t *testing.T) {
+func TestTestSendsASignedRequest(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	status := http.StatusNoContent

@@ -18,12 +18,12 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// TestRepeatedPublishes publishes over a connection that loses one reply in twenty. It repeats
-// each call until it is answered. A topic with dedupe has each message once. A topic without it
-// has duplicates, which the test logs.
+// TestDedupeStoresARepeatedPublishOnce publishes over a connection that loses one reply in twenty.
+// It repeats each call until it is answered. A topic with dedupe has each message once. A topic
+// without it has duplicates, which the test logs.
 //
 // C12.20, C12.56
-func TestRepeatedPublishes(t *testing.T) {
+func TestDedupeStoresARepeatedPublishOnce(t *testing.T) {
 	t.Parallel()
 	for name, dedupe := range map[string]time.Duration{"Dedupe": time.Hour, "NoDedupe": duly.None} {
 		t.Run(name, func(t *testing.T) {

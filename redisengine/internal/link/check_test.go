@@ -177,9 +177,9 @@ func TestWrongPasswordIsRefused(t *testing.T) {
 	refusedOpen(t, "redis://nobody:s3cret1@"+s.Addr(), duly.CodeUnauthorized, "password")
 }
 
-// TestRights opens with a user that has only the required rights, and with a user that lacks some
-// of these rights (S5).
-func TestRights(t *testing.T) {
+// TestOpenNamesAMissingRight opens with a user that has only the required rights, and with a user
+// that lacks some of these rights (S5).
+func TestOpenNamesAMissingRight(t *testing.T) {
 	t.Parallel()
 	least := []string{"~duly:*", "+@scripting", "+bzpopmin", "+client|id", "+client|unblock", "+unlink", "+ping",
 		"+incrby", "+hget"}

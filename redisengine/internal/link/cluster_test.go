@@ -129,8 +129,8 @@ func awaitError(t *testing.T, s *redistest.Server, word string) {
 	})
 }
 
-// TestClusterFailover kills a primary. Calls wait until its replica takes over.
-func TestClusterFailover(t *testing.T) {
+// TestCallsWaitForAClusterFailover kills a primary. Calls wait until its replica takes over.
+func TestCallsWaitForAClusterFailover(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCluster(t, 1)
 	l := open(t, c.URL())

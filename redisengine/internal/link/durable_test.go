@@ -162,9 +162,9 @@ func TestDurableRetriesTheWholePipeline(t *testing.T) {
 	}
 }
 
-// TestDurableConnections checks that a connection is reused, unless it was closed since its last
-// call.
-func TestDurableConnections(t *testing.T) {
+// TestDurableConnectionIsReused checks that a connection is reused, unless it was closed since its
+// last call.
+func TestDurableConnectionIsReused(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	l := open(t, s.URL()+"?durability=replicas:1&durability_timeout=1ms")

@@ -10,9 +10,9 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// TestSentinelFailover kills the primary, then demotes the running successor (F1, F9). Calls of
-// every kind wait for the next primary and continue there.
-func TestSentinelFailover(t *testing.T) {
+// TestCallsWaitForASentinelFailover kills the primary, then demotes the running successor (F1, F9).
+// Calls of every kind wait for the next primary and continue there.
+func TestCallsWaitForASentinelFailover(t *testing.T) {
 	t.Parallel()
 	s := redistest.NewSentinel(t)
 	l := open(t, s.URL()+"&durability=replicas:1&durability_timeout=20s")

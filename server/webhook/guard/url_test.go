@@ -19,7 +19,7 @@ import (
 )
 
 // C16.26 to C16.31: CheckURL accepts a URL, or returns an error with the broken rule.
-func TestCheckURL(t *testing.T) {
+func TestCheckURLNamesTheBrokenRule(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t, Config{Allow: ranges("10.0.0.0/8")}, nowhere)
 	good := []string{
@@ -140,7 +140,7 @@ func TestURLErrorHidesPathAndQuery(t *testing.T) {
 }
 
 // C16.28: push.ports.
-func TestPorts(t *testing.T) {
+func TestOnlyAllowedPortsAreAccepted(t *testing.T) {
 	t.Parallel()
 	p, err := ParsePorts("443, 8000-8999")
 	if err != nil || p.String() != "443, 8000-8999" {

@@ -14,7 +14,7 @@ import (
 )
 
 // C16.69: each failure of net/http has its kind.
-func TestFailureOf(t *testing.T) {
+func TestEachNetworkFailureHasItsKind(t *testing.T) {
 	t.Parallel()
 	listen := func(t *testing.T, serve func(net.Conn)) string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -112,7 +112,7 @@ func TestParseRefusesWhatIsNoKey(t *testing.T) {
 }
 
 // C16.56: the first start creates the file, with mode 0600. Later starts read it.
-func TestCreate(t *testing.T) {
+func TestFirstStartCreatesTheKeyFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "push.key")
 	r, err := Create(path)

@@ -121,7 +121,7 @@ func (r *rig) put(t *testing.T, name string, s Settings) {
 }
 
 // C16.21: the fields of a target have limits and defaults.
-func TestSettings(t *testing.T) {
+func TestSettingsHaveLimitsAndDefaults(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.put(t, "crm", Settings{})
@@ -227,7 +227,7 @@ func TestSecretOfTheNamespace(t *testing.T) {
 }
 
 // A change is repeated after a conflict with another server, so both changes succeed.
-func TestConcurrentChanges(t *testing.T) {
+func TestConcurrentChangesBothSucceed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.put(t, "crm", Settings{})

@@ -89,7 +89,7 @@ func TestConfigCheckListsAllErrors(t *testing.T) {
 }
 
 // --version is the same as version.
-func TestVersionFlag(t *testing.T) {
+func TestVersionFlagIsTheVersionCommand(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	if flag, command := r.ok("--version"), r.ok("version"); flag != command {

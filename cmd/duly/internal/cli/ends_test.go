@@ -21,7 +21,7 @@ import (
 
 // C15.34: the exit status is 1 for a command that failed, and 2 for a usage error. C15.35:
 // an error is one line on standard error with a hint.
-func TestErrors(t *testing.T) {
+func TestErrorsAreOneLineWithAHint(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok("push", "q", "x", "--id", "a", "--lease", "1h")
@@ -94,7 +94,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 }
 
 // C15.36: a command ends without an error after its output was closed.
-func TestClosedPipe(t *testing.T) {
+func TestClosedOutputIsNoError(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
 		{"version"}, {"stats", "q"}, {"queues", "--json"}, {"job", "list", "q", "--json"},
@@ -217,7 +217,7 @@ func TestColourOnlyOnTerminal(t *testing.T) {
 }
 
 // C15.33: with --json, standard output has only JSON, one value per line.
-func TestJSONOutput(t *testing.T) {
+func TestJSONOutputIsOneValuePerLine(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.stdin = "a\nb\n"
@@ -246,7 +246,7 @@ func TestJSONOutput(t *testing.T) {
 }
 
 // C15.31: completion for shells, queues and states.
-func TestCompletion(t *testing.T) {
+func TestCompletionOffersQueuesAndStates(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok("push", "emails", "x")

@@ -6,7 +6,7 @@ import (
 )
 
 // C15.44: health needs no token. It fails if there is no server, or if the URL is not one.
-func TestHealth(t *testing.T) {
+func TestHealthNeedsNoToken(t *testing.T) {
 	t.Parallel()
 	r := remoteRig(t)
 	left, err := readEndpoint(r.vars["DULY_DATA"])

@@ -11,7 +11,7 @@ import (
 )
 
 // C15.29: import lmstfy imports tokens and jobs. A second run imports nothing.
-func TestImportLmstfy(t *testing.T) {
+func TestImportTakesEachJobOnce(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Single(t, redistest.Password("s3cret"))
 	const id, token = "01HF7YAT00041061050R000000", "01HF7YAT00041061050R000009"

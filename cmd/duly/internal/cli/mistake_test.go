@@ -424,7 +424,7 @@ func TestBurstNeedsRate(t *testing.T) {
 }
 
 // Only similar commands are suggested. Short words accept one different letter.
-func TestSuggestCommands(t *testing.T) {
+func TestOnlySimilarCommandsAreSuggested(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for word, want := range map[string]string{

@@ -11,7 +11,7 @@ import (
 
 // C11.2, C11.3, C11.5, C15.2: an error of Redis is one line that says what is wrong and
 // what to do, without a secret, in every command. A malformed URL is a usage error.
-func TestRedisErrors(t *testing.T) {
+func TestRedisErrorsAreOneLineWithAHint(t *testing.T) {
 	t.Parallel()
 	plain, prefix := redistest.Shared(t)
 	locked := redistest.Single(t, redistest.Password("s3cret"),

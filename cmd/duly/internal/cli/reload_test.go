@@ -115,7 +115,7 @@ func (r *reloadRig) reload(settings, text string) string {
 
 // C15.43: HUP reloads the settings that can change, logs those that need a restart, and
 // changes nothing if the configuration has errors.
-func TestReload(t *testing.T) {
+func TestReloadChangesOnlyReloadableSettings(t *testing.T) {
 	t.Parallel()
 	accounts := filepath.Join(t.TempDir(), "accounts")
 	if err := os.WriteFile(accounts, []byte("ada:first-password\n"), 0o600); err != nil {
@@ -193,7 +193,7 @@ func TestReload(t *testing.T) {
 
 // C15.42, C15.43: after HUP the server uses and stores a renewed certificate. An invalid one
 // changes nothing.
-func TestReloadCertificate(t *testing.T) {
+func TestReloadUsesARenewedCertificate(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewCA(t, "ca")
 	old, renewed := ca.Server("old", "127.0.0.1"), ca.Server("renewed", "127.0.0.1")

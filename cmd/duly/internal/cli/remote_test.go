@@ -144,7 +144,7 @@ func (copying) BackupOf(_ context.Context, _ string, w io.Writer) error {
 
 // C15.27: only the owner can read a backup. backup replaces a file only with --force, and
 // writes to standard output for "-".
-func TestBackup(t *testing.T) {
+func TestBackupIsReadableByItsOwnerOnly(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.vars = map[string]string{"DULY_URL": "http://t@host", "DULY_ADMIN_URL": "http://host:1"}

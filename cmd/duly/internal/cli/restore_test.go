@@ -56,7 +56,7 @@ func (r *rig) names(store string) string {
 
 // C15.55: restore replaces the store by a backup and prints the name of the old store. It
 // finds the store of a server that does not run.
-func TestRestore(t *testing.T) {
+func TestRestoreReplacesTheStore(t *testing.T) {
 	t.Parallel()
 	r, store, backup := restoreRig(t)
 	code, out, errs := r.real("restore", backup)
@@ -117,7 +117,7 @@ func TestRestoreShowsStages(t *testing.T) {
 }
 
 // C15.35: errors of restore have hints of their own.
-func TestRestoreHints(t *testing.T) {
+func TestErrorsOfRestoreHaveHints(t *testing.T) {
 	t.Parallel()
 	r, store, backup := restoreRig(t)
 	bad := filepath.Join(t.TempDir(), "bad.db")

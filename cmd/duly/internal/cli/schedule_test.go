@@ -42,7 +42,7 @@ func TestScheduleLifeJSON(t *testing.T) {
 }
 
 // C15.35, C15.49: errors of schedules name the field, the bound and the next step.
-func TestScheduleErrors(t *testing.T) {
+func TestScheduleErrorsNameFieldAndBound(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok("schedule", "put", "reports", "nightly", "0 3 * * *", "--owner", "a")

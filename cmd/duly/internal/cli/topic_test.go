@@ -81,7 +81,7 @@ func TestTopicLifeJSON(t *testing.T) {
 }
 
 // C15.35, C15.49: errors of topics have hints, such as the nearest name.
-func TestTopicErrors(t *testing.T) {
+func TestTopicErrorsHaveHints(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok("topic", "group", "create", "events", "mailer")

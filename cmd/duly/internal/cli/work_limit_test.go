@@ -28,7 +28,7 @@ func (r *rig) ends(args ...string) (code int, stdout, stderr string) {
 }
 
 // C15.46: --once runs one job and exits.
-func TestWorkOnce(t *testing.T) {
+func TestWorkOnceRunsOneJob(t *testing.T) {
 	t.Parallel()
 	r := newLiveRig(t)
 	r.ok("push", "q", "x", "--id", "one")

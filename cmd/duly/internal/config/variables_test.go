@@ -11,7 +11,7 @@ import (
 
 // An error for an unknown variable suggests the nearest one. It does not contain the
 // value, which may be a secret.
-func TestUnknownVariables(t *testing.T) {
+func TestUnknownVariableIsRefusedWithASuggestion(t *testing.T) {
 	t.Parallel()
 	for entry, want := range map[string]string{
 		"DULY_ADRR=127.0.0.1:1":    "DULY_ADRR is not a variable of duly and has no effect; did you mean DULY_ADDR?",
