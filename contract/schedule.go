@@ -197,8 +197,8 @@ func (r *ScheduleRecord) Advance(item *FireItem, run duly.PushResult) {
 	r.Next = item.Following
 }
 
-// Refuses returns the result of an item that changes nothing by the record, which is nil for an
-// unknown schedule, and by the engine's clock in ms. Zero means that the item may fire.
+// Refuses returns why an item may not fire at now, the engine's clock in ms, or zero if the item may
+// fire. r is the record of the schedule, or nil if the schedule does not exist.
 func (i *FireItem) Refuses(r *ScheduleRecord, now int64) FireStatus {
 	switch {
 	case r == nil:

@@ -34,18 +34,18 @@ func plants(t *testing.T, tag string) []planted {
 	}
 	const unknown = "\x00\x00\x00\x00\x09\x01\x02\x03\x04\x05\x06"
 	return []planted{
-		{"held_without_message", func(e *Engine) { e.command(t, "XTRIM", tag+"log", "MAXLEN", "1") }},    // 1
-		{"entry_without_message", func(e *Engine) { e.command(t, "ZADD", group+"ready", "9", unknown) }}, // 1
-		{"entry_without_message", func(e *Engine) { // 1
+		{"held_without_message", func(e *Engine) { e.command(t, "XTRIM", tag+"log", "MAXLEN", "1") }},    // fault 1
+		{"entry_without_message", func(e *Engine) { e.command(t, "ZADD", group+"ready", "9", unknown) }}, // fault 1
+		{"entry_without_message", func(e *Engine) { // fault 1
 			e.command(t, "HSET", group+"run", "\x00\x00\x00\x00\x00\x09", e.command(t, "HGET", group+"run", place(e, "held"))[0])
 		}},
 		{"entry_without_message", func(e *Engine) { e.command(t, "HSET", group+"run", place(e, "held"), "short") }},
 		{"entry_without_message", func(e *Engine) { e.command(t, "DEL", group+"run") }},
 		{"entry_without_message", func(e *Engine) { e.command(t, "DEL", group+"held") }},
-		{"message_in_two_sets", func(e *Engine) { e.command(t, "ZADD", group+"ready", "1", place(e, "waiting")) }}, // 2
+		{"message_in_two_sets", func(e *Engine) { e.command(t, "ZADD", group+"ready", "1", place(e, "waiting")) }}, // fault 2
 		{"message_in_no_set", func(e *Engine) { e.command(t, "ZREM", group+"waiting", place(e, "waiting")) }},
-		{"cursor_outside_log", func(e *Engine) { number(e, "g", "2", "99") }}, // 3
-		{"cursor_outside_log", func(e *Engine) { // 4
+		{"cursor_outside_log", func(e *Engine) { number(e, "g", "2", "99") }}, // fault 3
+		{"cursor_outside_log", func(e *Engine) { // fault 4
 			for _, n := range [][3]string{{"", "1", "6"}, {"", "16", "5"}, {"g", "2", "1"}, {"g", "6", "6"}} {
 				number(e, n[0], n[1], n[2])
 			}
@@ -66,13 +66,13 @@ func plants(t *testing.T, tag string) []planted {
 		{"copy_without_entry", func(e *Engine) { e.command(t, "ZREM", group+"dead", place(e, "dead")) }},
 		{"block_without_lease", func(e *Engine) { e.command(t, "DEL", group+"ranges") }},
 		{"block_without_lease", func(e *Engine) { e.command(t, "DEL", group+"firsts") }},
-		{"delayed_without_record", func(e *Engine) { e.command(t, "DEL", tag+"records") }}, // 9
+		{"delayed_without_record", func(e *Engine) { e.command(t, "DEL", tag+"records") }}, // fault 9
 		{"delayed_not_listed", func(e *Engine) { e.command(t, "DEL", tag+"entries") }},
 		{"delayed_unreadable", func(e *Engine) { e.command(t, "HSET", tag+"records", "x", "short") }},
-		{"counters_differ", func(e *Engine) { number(e, "", "12", "77") }},  // 10
-		{"counters_differ", func(e *Engine) { number(e, "g", "13", "77") }}, // 10
+		{"counters_differ", func(e *Engine) { number(e, "", "12", "77") }},  // fault 10
+		{"counters_differ", func(e *Engine) { number(e, "g", "13", "77") }}, // fault 10
 		{"log_end_wrong", func(e *Engine) { e.command(t, "XADD", tag+"log", "4000000000000-7", "a", "b") }},
-		{"moment_missed", func(e *Engine) { // 11
+		{"moment_missed", func(e *Engine) { // fault 11
 			number(e, "g", "10", "0")
 			e.command(t, "DEL", group+"marker")
 		}},

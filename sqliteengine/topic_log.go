@@ -25,7 +25,7 @@ func (q topicQueue) delay(t *tx, m *message, due int64) error {
 	if _, err := s.Text(4, m.id).Text(5, m.key).BlobOrNull(6, m.headers).Blob(7, m.body).Run(); err != nil {
 		return err
 	}
-	// Without this, the timer would miss a message that is due before the other messages.
+	// The timer must not miss a message that is due before the other messages.
 	lower(&q.earliest.due, due)
 	return q.remember(t, m.id, -n.delayedSeq, 0)
 }

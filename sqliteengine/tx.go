@@ -459,7 +459,7 @@ func (t *tx) groupNamed(ref duly.QueueRef) *queue {
 }
 
 // voids reports whether deleting messages of a topic may make receipts invalid: the topic has a
-// limit, or a group that may be parked.
+// limit, or a group that may be parked because it was idle.
 func (t *tx) voids(topic duly.QueueRef) bool {
 	q := t.peek(topic)
 	if q == nil || q.log == nil {

@@ -365,7 +365,7 @@ func (e *Engine) Queues(ctx context.Context, namespace string, p duly.PageParams
 // surveyed lists the queues and groups of a namespace, for a survey.
 func (e *Engine) surveyed(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
 	cursor := p.Cursor
-	p.Cursor = "" // the cursor of a survey may be the name of a group, which names refuses
+	p.Cursor = "" // the cursor of a survey may be the name of a group, but the method names refuses such a cursor
 	return e.names(ctx, p, func(found *nameSet) {
 		found.behind = cursor
 		for ref := range e.queues {

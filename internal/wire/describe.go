@@ -91,7 +91,7 @@ func (f *fields) describe(name string, kind Kind, p presence, keywords, doc stri
 	return &f.form.Fields[len(f.form.Fields)-1]
 }
 
-// request sets the name of a form for requests, or for requests and answers.
+// request sets the name of the described form, which requests use, and perhaps answers too.
 func (f *fields) request(name string) {
 	if f.task == describing {
 		f.form.Name = name

@@ -218,7 +218,7 @@ func (s *storedGroup) read(shards int) (*Group, error) {
 		Config: s.config()}
 	g.Config.Shards, g.Config.Delivery = shards, ""
 	g.Config.Group = duly.GroupConfig{Order: s.Order, MaxHeld: s.MaxHeld, Filter: s.Filter, Idle: s.Idle, Target: s.Target}
-	// The topic's own name does not matter for the group's.
+	// Only the name of the group is validated, so any valid name of a topic will do.
 	ref := duly.QueueRef{Name: duly.GroupName("t", s.Name)}
 	if err := contract.ValidateGroup(ref); err != nil {
 		return nil, err

@@ -362,7 +362,7 @@ func (s *durableConns) take(l *core, place string) (*durableConn, error) {
 
 	client := l.main.Nodes()[place]
 	if client == nil {
-		// The client library does not know it yet.
+		// The client library does not know the node yet.
 		return nil, rueidis.ErrNoSlot
 	}
 

@@ -176,7 +176,7 @@ func (h *Hub) dueTimerFired(m *dueTimer) {
 		}
 		h.mu.Unlock()
 		switch {
-		// An earlier timer replaced this one, or this process has handed it over.
+		// An earlier timer replaced this timer, or this process has given it to another one.
 		case !kept:
 		case d != nil:
 			h.takeOver(marker, m.at)

@@ -172,7 +172,7 @@ func (w *watcher) handle(marker, member string, score int64) {
 	}
 }
 
-// startTick starts the look every two seconds. The caller holds the lock.
+// startTick starts the timer that rechecks all shards every two seconds. The caller holds the lock.
 func (h *Hub) startTick() {
 	if h.tick == nil && !h.closed {
 		h.tick = h.Local().AfterFunc(h.recheck, h.recheckAll)
