@@ -32,6 +32,7 @@ func late(t *testing.T, load bench.Load) bench.Result {
 // TestNoJobOfManyIsEarly checks C5.4 on the machine's own clock, at a rate that keeps the engine
 // busy: no job is early.
 func TestNoJobOfManyIsEarly(t *testing.T) {
+	measures(t)
 	load := bench.Load{Jobs: 10_000, Rate: 2_500}
 	switch {
 	case proctest.Long():

@@ -17,9 +17,19 @@ import (
 
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/eventually"
+	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/open"
 	"github.com/dulymq/duly/server/auth"
 )
+
+// measures gives a measurement the machine for itself in the long form. The short form checks
+// results only, so it waits concurrently with others.
+func measures(t *testing.T) {
+	t.Helper()
+	if !proctest.Long() {
+		t.Parallel()
+	}
+}
 
 // served is a server in its own process.
 type served struct {

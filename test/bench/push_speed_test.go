@@ -34,6 +34,7 @@ const pushHosts = 4
 // TestPushedJobsPerSecond sends a backlog to a receiver on this machine, with signatures. It
 // compares this with a loop of bare POST requests with as many in flight.
 func TestPushedJobsPerSecond(t *testing.T) {
+	measures(t)
 	jobs := 500
 	if proctest.Long() {
 		jobs = 100_000
@@ -41,6 +42,7 @@ func TestPushedJobsPerSecond(t *testing.T) {
 	for _, engine := range []string{"Redis", "SQLite"} {
 		for _, version := range []string{"v1", "v1a"} {
 			t.Run(engine+"/"+version, func(t *testing.T) {
+				measures(t)
 				e := pushEngine(t, engine)
 				rc := newCounter(t, pushHosts)
 				d := sends(t, e, rc, version)
@@ -63,12 +65,14 @@ func TestPushedJobsPerSecond(t *testing.T) {
 
 // TestPushedJobsAreOnTime sends jobs that are due at 1000 per second.
 func TestPushedJobsAreOnTime(t *testing.T) {
+	measures(t)
 	jobs := 500
 	if proctest.Long() {
 		jobs = 10_000
 	}
 	for _, engine := range []string{"Redis", "SQLite"} {
 		t.Run(engine, func(t *testing.T) {
+			measures(t)
 			e := pushEngine(t, engine)
 			rc := newCounter(t, pushHosts)
 			sends(t, e, rc, "v1").run(t)

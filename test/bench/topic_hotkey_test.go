@@ -20,11 +20,13 @@ import (
 // both rates for docs/benchmarks.md. It checks that every message of the thousand keys is
 // handled.
 func TestHotKeyDoesNotSlowOtherKeys(t *testing.T) {
+	measures(t)
 	for _, c := range []struct{ name, url string }{
 		{"Redis", redistest.Single(t).URL()},
 		{"SQLite", open.File(filepath.Join(t.TempDir(), "duly.db"))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			measures(t)
 			engine, err := open.Engine(t.Context(), c.url)
 			if err != nil {
 				t.Fatal(err)

@@ -20,11 +20,13 @@ import (
 // the messages at once. One topic is trimmed behind the group, the other keeps its messages. It
 // reports both for docs/benchmarks.md. It checks that only the first topic was trimmed.
 func TestPublishDuringTrimming(t *testing.T) {
+	measures(t)
 	for _, c := range []struct{ name, url string }{
 		{"Redis", redistest.Single(t, redistest.AOF("everysec")).URL()},
 		{"SQLite", open.File(filepath.Join(t.TempDir(), "duly.db"))},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			measures(t)
 			engine, err := open.Engine(t.Context(), c.url)
 			if err != nil {
 				t.Fatal(err)
