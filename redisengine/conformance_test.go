@@ -95,7 +95,7 @@ func TestConformanceByEval(t *testing.T) {
 		s.Subjects = []string{"Reserve", "Settle"}
 	case !long():
 		s.Subjects = []string{"Push", "Reserve", "Settle", "OrderKey", "Merge", "Requeue", "Maintenance", "TokenLimits",
-			"TopicReserve", "TopicSettle", "TopicOrder", "ScheduleFire", "ScheduleWake", "ScheduleMissed"}
+			"TopicReserve", "TopicSettle", "TopicOrder", "ScheduleFire", "ScheduleWake"}
 	}
 	s.Run(t)
 }
@@ -158,14 +158,14 @@ func long() bool { return os.Getenv("DULY_LONG") != "" }
 func TestModel(t *testing.T) {
 	t.Parallel()
 	s := suite(t, single, 1)
-	s.Sequences = 150
+	s.Sequences = 80
 	s.Model(t)
 }
 
 func TestTopicModel(t *testing.T) {
 	t.Parallel()
 	s := suite(t, single, 1)
-	s.Sequences = 40
+	s.Sequences = 30
 	s.TopicModel(t)
 }
 
@@ -188,7 +188,7 @@ func TestClusterTopicModel(t *testing.T) {
 func TestScheduleModel(t *testing.T) {
 	t.Parallel()
 	s := suite(t, single, 1)
-	s.Sequences = 40
+	s.Sequences = 30
 	s.ScheduleModel(t)
 }
 
@@ -249,7 +249,7 @@ func TestShardedModel(t *testing.T) {
 func TestClusterModel(t *testing.T) {
 	t.Parallel()
 	s := suite(t, cluster, shards)
-	s.Sequences = 60
+	s.Sequences = 30
 	if testing.Short() {
 		s.Sequences = 15
 	}

@@ -39,7 +39,7 @@ func TestStateDoesNotLeakBetweenCalls(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	stores := []*recorded{x.record(t, false), x.record(t, true)}
-	called, rounds := map[string]int{}, 30
+	called, rounds := map[string]int{}, 16
 	if long() {
 		rounds = 400
 	}
