@@ -532,6 +532,9 @@ func (c *counting) mend() {
 // returns all of them at once (C11.17). Check works on such a server, too.
 func TestCheckOfHashesInOnePiece(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("a short run looks for data races, and a script runs in the server's one thread")
+	}
 	server := redistest.Single(t, redistest.Config("hash-max-listpack-entries 100000"))
 	e := open(t, server.URL())
 	// Lua can return at most 8000 values.

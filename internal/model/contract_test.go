@@ -28,6 +28,9 @@ func TestContract(t *testing.T) {
 func TestShardedContract(t *testing.T) {
 	s := suite()
 	s.Shards = 8
+	if testing.Short() {
+		s.Subjects = []string{"Wait", "Shards", "Concurrency"} // the other calls are those of TestContract
+	}
 	s.Run(t)
 }
 

@@ -27,7 +27,7 @@ func TestContractDuringMove(t *testing.T) {
 	for _, phase := range phases {
 		t.Run(string(phase), func(t *testing.T) {
 			t.Parallel()
-			enginetest.Suite{Bubble: true, New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
+			enginetest.Suite{Bubble: true, Subjects: subjects(), New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
 				c := clock.NewFake()
 				cfg := model.Config{Manual: !o.Own, MaxBody: o.MaxBody, MaxQueues: o.MaxQueues}
 				p, engines := assemble(t, c, cfg, "orders")

@@ -30,7 +30,7 @@ func TestContract(t *testing.T) {
 	for _, home := range homes {
 		t.Run(home, func(t *testing.T) {
 			t.Parallel()
-			enginetest.Suite{Bubble: true, New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
+			enginetest.Suite{Bubble: true, Subjects: subjects(), New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
 				c := clock.NewFake()
 				cfg := model.Config{OneShard: true, Manual: !o.Own, MaxBody: o.MaxBody, MaxQueues: o.MaxQueues}
 				p, _ := assemble(t, c, cfg, "orders", "spare")
@@ -45,6 +45,16 @@ func TestContract(t *testing.T) {
 			}}.Run(t)
 		})
 	}
+}
+
+// subjects returns the subjects of the contract with concurrent calls for a short run, which looks
+// for data races, and otherwise nil for all subjects.
+func subjects() []string {
+	if !testing.Short() {
+		return nil
+	}
+	return []string{"Push", "Reserve", "Settle", "Wait", "Cancels", "TokenWatch", "Limits", "Concurrency", "TopicReserve",
+		"TopicFence"}
 }
 
 // Jobs go to the pool of their namespace, even if one push has jobs of several namespaces.
