@@ -23,8 +23,8 @@ import (
 func TestKillLosesNothing(t *testing.T) {
 	t.Parallel()
 	for name, kills := range map[sqliteengine.Synchronous]int{
-		sqliteengine.SyncFull:   counts(20, 500),
-		sqliteengine.SyncNormal: counts(10, 500),
+		sqliteengine.SyncFull:   counts(12, 500),
+		sqliteengine.SyncNormal: counts(6, 500),
 	} {
 		t.Run(string(name), func(t *testing.T) {
 			t.Parallel()

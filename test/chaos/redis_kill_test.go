@@ -49,7 +49,7 @@ func TestKilledRedisLosesNothing(t *testing.T) {
 // C9.1, C9.2, C1.9
 func TestKilledWorkersLoseNothing(t *testing.T) {
 	t.Parallel()
-	kills, least, most := counts(20, 300), 50*time.Millisecond, 250*time.Millisecond
+	kills, least, most := counts(12, 300), 50*time.Millisecond, 250*time.Millisecond
 	if proctest.Long() {
 		least, most = 500*time.Millisecond, 3*time.Second
 	}
