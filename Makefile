@@ -35,8 +35,10 @@ test: tools-test vet fmt modules ## everything that must hold: conformance, mode
 
 # The translated SQLite works in memory that is not Go's, which the race detector
 # does not watch: to instrument it finds nothing and takes eight times the time.
-# Packages whose tests read text in one goroutine are left out.
-NO_GOROUTINES := /internal/(archtest|linear)$$|/redisengine/lua$$|/cmd/duly/internal/config$$
+# Packages that share nothing, and whose tests start no goroutine, are left out.
+NO_GOROUTINES := /internal/(adaptive|aimd|archtest|archtest/prose|cron|durable|hook|lmstfyimport|logcursor|release|wire)$$
+NO_GOROUTINES := $(NO_GOROUTINES)|/cmd/duly/internal/(config|sdnotify)$$|/redisengine/(lua|internal/codec)$$
+NO_GOROUTINES := $(NO_GOROUTINES)|/sqliteengine/internal/(rules|storefile)$$|/server/(describe|webhook/seal)$$
 race: tools-race ## the short tests again, under the race detector
 	$(TEST) -timeout 10m -race -short -gcflags='modernc.org/...=-race=false' $$($(GO) list ./... | grep -vE '$(NO_GOROUTINES)')
 
