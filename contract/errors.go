@@ -170,6 +170,17 @@ func ScheduleVersion(q duly.QueueRef, name string, version int64) *duly.Error {
 	return Errorf(duly.CodeConflict, "schedule %s of queue %s has version %d; read it again", Quoted(name), q, version)
 }
 
+// ScheduleMoves returns a [duly.ErrUnavailable] for a change of a schedule that is on its way to another
+// engine. It takes seconds, so the caller may try again.
+func ScheduleMoves(q duly.QueueRef, name string) *duly.Error {
+	return Errorf(duly.CodeUnavailable, "schedule %s of queue %s is moving to another pool; try again", Quoted(name), q)
+}
+
+// ScheduleFree returns a [duly.ErrConflict] for the drop of a schedule that is not held.
+func ScheduleFree(q duly.QueueRef, name string) *duly.Error {
+	return Errorf(duly.CodeConflict, "schedule %s of queue %s is not held; hold it first", Quoted(name), q)
+}
+
 // SchedulesFull returns a [duly.ErrFull] for a new schedule if its shard of the queue has the
 // maximum number of schedules.
 func SchedulesFull(q duly.QueueRef, most int) *duly.Error {

@@ -49,6 +49,7 @@ type ScheduleRecord struct {
 	duly.Schedule
 	Version                int64
 	Paused                 bool
+	Held                   bool // see ScheduleMover
 	Next, Last             int64
 	Fired, Skipped, Missed int64
 }
@@ -142,7 +143,7 @@ const (
 	// FireNotFound means that the schedule does not exist.
 	FireNotFound FireStatus = iota + 1
 	// FireStale means that another process has fired the tick, or that the schedule has
-	// changed or is paused.
+	// changed, is paused or is held.
 	FireStale
 	// FireEarly means that the engine's clock is before the tick.
 	FireEarly
@@ -203,7 +204,7 @@ func (i *FireItem) Refuses(r *ScheduleRecord, now int64) FireStatus {
 	switch {
 	case r == nil:
 		return FireNotFound
-	case r.Version != i.Version || r.Next != i.Expected || r.Paused:
+	case r.Version != i.Version || r.Next != i.Expected || r.Paused || r.Held:
 		return FireStale
 	case now < i.Tick:
 		return FireEarly

@@ -64,7 +64,7 @@ var scheduleSituations = []string{
 	"put created", "put changed", "put unchanged", "put conflict", "put invalid", "put full",
 	"fire fired", "fire stale", "fire early", "fire full", "fire not_found", "fire invalid",
 	"run created", "run merged", "run exists", "run invalid",
-	"delete conflict", "trigger created", "trigger merged", "pass full", "ticks fired", "ticks skipped", "ticks missed",
+	"hold ok", "release ok", "drop ok", "drop conflict", "copy ok", "put unavailable", "delete conflict", "trigger created", "trigger merged", "pass full", "ticks fired", "ticks skipped", "ticks missed",
 }
 
 func (v situations) missing() (names []string) {
@@ -206,6 +206,7 @@ var scheduleDrawn = func() (all []func(t *rapid.T) operation) {
 	add(3, func(*rapid.T) operation { return lookSchedulesOp{} })
 	add(3, drawOnSchedule)
 	add(2, func(t *rapid.T) operation { return repeatPutOp{drawQueue(t), drawScheduleName(t)} })
+	add(3, drawMoveSchedule)
 	add(2, func(t *rapid.T) operation { return triggerOp{drawQueue(t), drawScheduleName(t)} })
 	add(2, func(t *rapid.T) operation {
 		return deleteRunOp{drawQueue(t), rapid.IntRange(0, 2).Draw(t, "n"), rapid.Bool().Draw(t, "promote")}
@@ -307,6 +308,12 @@ func drawOnSchedule(t *rapid.T) operation {
 	return onScheduleOp{drawQueue(t), drawScheduleName(t),
 		of(t, []scheduleAction{pauseSchedule, pauseSchedule, resumeSchedule, resumeSchedule, resumeSchedule, deleteSchedule,
 			deleteThisVersion, deleteOldVersion})}
+}
+
+// drawMoveSchedule draws a step of a move. Most holds are released soon, because a held schedule does little.
+func drawMoveSchedule(t *rapid.T) operation {
+	return moveScheduleOp{drawQueue(t), drawQueue(t), drawScheduleName(t),
+		of(t, []moveAction{holdSchedule, releaseSchedule, releaseSchedule, releaseSchedule, dropSchedule, copySchedule})}
 }
 
 // drawTick draws a step of the clock, mostly to the time of a tick or near it.

@@ -25,6 +25,7 @@ func scheduleSubjects() []subject {
 		{"ScheduleMissed", scheduleMissedTests()},
 		{"ScheduleWake", scheduleWakeTests()},
 		{"ScheduleShards", scheduleShardTests()},
+		{"ScheduleMove", scheduleMoveTests()},
 		{"Schedule", scheduleBugTests()},
 	}
 }

@@ -210,6 +210,7 @@ func makeGolden(t *testing.T, path string) {
 	makeGoldenTopic(t, e)
 	makeGoldenPush(t, e)
 	makeGoldenSchedules(t, e)
+	makeGoldenHold(t, e)
 	must(e.Close())
 }
 
@@ -353,6 +354,9 @@ func TestGoldenFilesOpen(t *testing.T) {
 		if file >= filepath.Join("testdata", "v8") {
 			checkGoldenSchedules(t, path)
 		}
+		if file >= filepath.Join("testdata", "v9") {
+			checkGoldenHold(t, path)
+		}
 	}
 }
 
@@ -384,6 +388,28 @@ func makeGoldenSchedules(t *testing.T, e *Engine) {
 	}
 	if err := e.PauseSchedule(ctx, goldenScheduled, "paused"); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// makeGoldenHold creates a held schedule, from layout 9 on.
+func makeGoldenHold(t *testing.T, e *Engine) {
+	if _, err := e.PutSchedule(context.Background(), goldenScheduled, duly.Schedule{Name: "held", Spec: "@every 80m"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.HoldSchedule(context.Background(), goldenScheduled, "held"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func checkGoldenHold(t *testing.T, path string) {
+	t.Helper()
+	e, err := Open(t.Context(), Config{Path: path, Clock: clock.NewFake(), Manual: true, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if held, err := e.HeldSchedules(t.Context(), goldenScheduled, duly.PageParams{}); err != nil || len(held.Names) != 1 {
+		t.Errorf("the held schedules are %+v, %v", held, err)
 	}
 }
 

@@ -16,7 +16,7 @@ var errRecord = errors.New("sqliteengine: a schedule's record cannot be read")
 
 // scanState reads the columns of a schedule that the engine maintains.
 func scanState(s *sqliteconn.Stmt, ref duly.QueueRef) contract.ScheduleRecord {
-	r := contract.ScheduleRecord{Queue: ref, Version: s.ColInt(1), Paused: s.ColInt(2) != 0}
+	r := contract.ScheduleRecord{Queue: ref, Version: s.ColInt(1), Paused: s.ColInt(2) != 0, Held: s.ColInt(8) != 0}
 	r.Name = s.ColText(0)
 	r.Next, r.Last = s.ColInt(3), s.ColInt(4) // a NULL column reads as 0
 	r.Fired, r.Skipped, r.Missed = s.ColInt(5), s.ColInt(6), s.ColInt(7)
@@ -27,7 +27,7 @@ func scanState(s *sqliteconn.Stmt, ref duly.QueueRef) contract.ScheduleRecord {
 // and a record that only has the name.
 func scanSchedule(s *sqliteconn.Stmt, ref duly.QueueRef) (contract.ScheduleRecord, error) {
 	r := scanState(s, ref)
-	fields, err := schedule.Decode(r.Name, s.ColRaw(8))
+	fields, err := schedule.Decode(r.Name, s.ColRaw(9))
 	if err != nil {
 		return r, fmt.Errorf("%w: %w", errRecord, err)
 	}
@@ -65,17 +65,21 @@ func (q *queue) scheduleState(t *tx, name string) (*contract.ScheduleRecord, err
 
 // bindState binds the columns of a schedule that the engine maintains.
 func (q *queue) bindState(s *sqliteconn.Stmt, r *contract.ScheduleRecord) *sqliteconn.Stmt {
-	paused := int64(0)
-	if r.Paused {
-		paused = 1
+	s.Int(1, q.id).Text(2, r.Name).Int(3, r.Version).Int(4, columnOf(r.Paused)).IntOrNull(5, r.Next).IntOrNull(6, r.Last)
+	return s.Int(7, r.Fired).Int(8, r.Skipped).Int(9, r.Missed).Int(10, columnOf(r.Held))
+}
+
+// columnOf is how a column stores a boolean.
+func columnOf(set bool) int64 {
+	if set {
+		return 1
 	}
-	s.Int(1, q.id).Text(2, r.Name).Int(3, r.Version).Int(4, paused).IntOrNull(5, r.Next).IntOrNull(6, r.Last)
-	return s.Int(7, r.Fired).Int(8, r.Skipped).Int(9, r.Missed)
+	return 0
 }
 
 // saveSchedule writes the columns of a schedule that the engine maintains.
 func (q *queue) saveSchedule(t *tx, r *contract.ScheduleRecord) error {
-	if r.Next != 0 && !r.Paused {
+	if !r.Idle() {
 		lower(&q.earliest.tick, r.Next)
 	}
 	_, err := q.bindState(t.stmt("schedule_save"), r).Run()
@@ -84,11 +88,11 @@ func (q *queue) saveSchedule(t *tx, r *contract.ScheduleRecord) error {
 
 // putSchedule writes a schedule.
 func (q *queue) putSchedule(t *tx, r *contract.ScheduleRecord) error {
-	if r.Next != 0 && !r.Paused {
+	if !r.Idle() {
 		lower(&q.earliest.tick, r.Next)
 	}
 	q.tickMoved = true
-	_, err := q.bindState(t.stmt("schedule_put"), r).Blob(10, schedule.Encode(&r.Schedule)).Run()
+	_, err := q.bindState(t.stmt("schedule_put"), r).Blob(11, schedule.Encode(&r.Schedule)).Run()
 	return err
 }
 

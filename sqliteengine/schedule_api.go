@@ -44,22 +44,35 @@ func putSchedule(t *tx, ref duly.QueueRef, s duly.Schedule, timing cron.Timing) 
 	if err := t.checkKnown(ref); err != nil {
 		return put, err
 	}
-	var old *contract.ScheduleRecord
-	if q := t.queue(ref); q != nil {
-		if old, err = q.findSchedule(t, s.Name); err != nil {
-			return put, err
-		}
-		if most := contract.ScheduleMaxPart(1, 0); old == nil && q.schedules >= most {
-			return put, contract.SchedulesFull(ref, most)
-		}
+	old, err := findOrRoom(t, ref, s.Name)
+	if err != nil {
+		return put, err
 	}
-
 	r, status, err := schedule.Put(old, ref, s, timing, t.time)
 	put = duly.SchedulePut{Status: status, Version: r.Version, Next: clock.FromMilli(r.Next)}
 	if err != nil || status == duly.ScheduleUnchanged {
 		return put, err
 	}
 
+	return put, storeSchedule(t, ref, &r, old == nil)
+}
+
+// findOrRoom returns a stored schedule, or nil. Without one, it returns ErrFull if the queue has as
+// many schedules as it may have.
+func findOrRoom(t *tx, ref duly.QueueRef, name string) (*contract.ScheduleRecord, error) {
+	q := t.queue(ref)
+	if q == nil {
+		return nil, nil
+	}
+	old, err := q.findSchedule(t, name)
+	if most := contract.ScheduleMaxPart(1, 0); err == nil && old == nil && q.schedules >= most {
+		return nil, contract.SchedulesFull(ref, most)
+	}
+	return old, err
+}
+
+// storeSchedule writes a schedule. It creates the queue if that does not exist.
+func storeSchedule(t *tx, ref duly.QueueRef, r *contract.ScheduleRecord, isNew bool) error {
 	// The run must fit the queue, which a run with a callback may create as a push queue.
 	run := r.Run()
 	run.Namespace, run.Queue = ref.Namespace, ref.Name
@@ -68,17 +81,17 @@ func putSchedule(t *tx, ref duly.QueueRef, s duly.Schedule, timing cron.Timing) 
 		cfg = q.cfg
 	}
 	if err := contract.CheckDelivery(&run, &cfg); err != nil {
-		return put, err
+		return err
 	}
 
 	q, err := t.makeQueue(ref, cfg)
 	if err != nil {
-		return put, err
+		return err
 	}
-	if old == nil {
+	if isNew {
 		q.schedules++
 	}
-	return put, q.putSchedule(t, &r)
+	return q.putSchedule(t, r)
 }
 
 // GetSchedule implements duly.Scheduler.
@@ -160,7 +173,7 @@ func (l *scheduleList) read(t readTx, q *queue, slice *readSlice) (more bool, er
 		if r, err := scanSchedule(rows, q.ref); err == nil {
 			l.page.Schedules = append(l.page.Schedules, r.Info())
 		}
-		l.behind, l.name = rows.ColInt(9), rows.ColText(0)
+		l.behind, l.name = rows.ColInt(10), rows.ColText(0)
 		if slice.timeUp() {
 			return true, nil
 		}
@@ -177,6 +190,8 @@ func (e scheduleAPI) DeleteSchedule(ctx context.Context, ref duly.QueueRef, name
 			return err
 		case r == nil:
 			return contract.NoSchedule(ref, name)
+		case r.Held:
+			return contract.ScheduleMoves(ref, name)
 		case version != 0 && version != r.Version:
 			return contract.ScheduleVersion(ref, name, r.Version)
 		}
@@ -191,6 +206,9 @@ func (e scheduleAPI) PauseSchedule(ctx context.Context, ref duly.QueueRef, name 
 		r, err := q.scheduleState(t, name)
 		if err == nil && r == nil {
 			err = contract.NoSchedule(ref, name)
+		}
+		if err == nil {
+			err = r.CheckFree()
 		}
 		if err != nil || !schedule.Pause(r, t.time) {
 			return err
@@ -208,6 +226,9 @@ func (e scheduleAPI) ResumeSchedule(ctx context.Context, ref duly.QueueRef, name
 		r, err := q.findSchedule(t, name)
 		if err == nil && r == nil {
 			err = contract.NoSchedule(ref, name)
+		}
+		if err == nil {
+			err = r.CheckFree()
 		}
 		if err != nil || !r.Paused {
 			return err

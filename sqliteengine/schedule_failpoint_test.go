@@ -39,6 +39,35 @@ func scheduleFailpoints() []failpointOp {
 				return err
 			}
 		}},
+		{"hold a schedule", 0, func(f *failpoints, q duly.QueueRef) func() error {
+			f.must(put(f, q, 0)())
+			return func() error { _, err := f.e.HoldSchedule(f.Context(), q, "a"); return err }
+		}},
+		{"release a schedule", time.Hour, func(f *failpoints, q duly.QueueRef) func() error {
+			f.must(put(f, q, 0)())
+			_, err := f.e.HoldSchedule(f.Context(), q, "a")
+			f.must(err)
+			return func() error { return f.e.ReleaseSchedule(f.Context(), q, "a") }
+		}},
+		{"import a schedule", 0, func(f *failpoints, q duly.QueueRef) func() error {
+			f.must(put(f, q, 0)())
+			r, err := f.e.HoldSchedule(f.Context(), q, "a")
+			f.must(err)
+			r.Name = "b"
+			return func() error { _, err := f.e.ImportSchedule(f.Context(), r); return err }
+		}},
+		{"drop a schedule", 0, func(f *failpoints, q duly.QueueRef) func() error {
+			f.must(put(f, q, 0)())
+			_, err := f.e.HoldSchedule(f.Context(), q, "a")
+			f.must(err)
+			return func() error {
+				err := f.e.DropSchedule(f.Context(), q, "a")
+				if duly.CodeOf(err) == duly.CodeNotFound {
+					return nil // a repeat
+				}
+				return err
+			}
+		}},
 		{"fire", time.Hour, func(f *failpoints, q duly.QueueRef) func() error {
 			f.must(put(f, q, 0)())
 			info, err := f.e.GetSchedule(f.Context(), q, "a")

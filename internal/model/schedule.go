@@ -43,21 +43,12 @@ func (e *Engine) PutSchedule(ctx context.Context, ref duly.QueueRef, s duly.Sche
 func (e *Engine) planSchedule(q *queue, ref duly.QueueRef, s duly.Schedule) (
 	r contract.ScheduleRecord, status duly.ScheduleStatus, err error,
 ) {
-	shards := e.usual().Shards
-	if q != nil {
-		shards = q.cfg.Shards
-	}
-
 	var old *contract.ScheduleRecord
 	if stored := q.schedule(s.Name); stored != nil {
 		old = &stored.ScheduleRecord
 	}
-	index := contract.ScheduleShard(s.Name, shards)
-
-	// A schedule that exists may always be changed, even at the bound.
-	if most := contract.ScheduleMaxPart(shards, index); old == nil && q != nil &&
-		len(q.shards[index].schedules.byTick) >= most {
-		return r, "", contract.SchedulesFull(ref, most)
+	if err := e.checkRoom(q, ref, &s, old != nil); err != nil {
+		return r, "", err
 	}
 
 	timing, err := schedule.Timing(&s)
@@ -67,12 +58,34 @@ func (e *Engine) planSchedule(q *queue, ref duly.QueueRef, s duly.Schedule) (
 	now, _ := e.now()
 	r, status, err = schedule.Put(old, ref, s, timing, now)
 	if err == nil && status != duly.ScheduleUnchanged {
-		err = contract.CheckScheduleShard(&s, shards)
+		err = contract.CheckScheduleShard(&s, e.shardsOf(q))
 	}
 	return r, status, err
 }
 
-// storeSchedule stores the record of a Put. If the queue does not exist, it creates the queue.
+// shardsOf returns the number of shards of a queue. q is nil for one that is to be created.
+func (e *Engine) shardsOf(q *queue) int {
+	if q == nil {
+		return e.usual().Shards
+	}
+	return q.cfg.Shards
+}
+
+// checkRoom returns ErrFull if the shard of a new schedule has as many as it may have. A schedule
+// that exists may always be changed, even at the bound.
+func (e *Engine) checkRoom(q *queue, ref duly.QueueRef, s *duly.Schedule, exists bool) error {
+	if q == nil || exists {
+		return nil
+	}
+	index := contract.ScheduleShard(s.Name, q.cfg.Shards)
+	if most := contract.ScheduleMaxPart(q.cfg.Shards, index); len(q.shards[index].schedules.byTick) >= most {
+		return contract.SchedulesFull(ref, most)
+	}
+	return nil
+}
+
+// storeSchedule stores the record of a Put or an import. If the queue does not exist, it creates the
+// queue.
 func (e *Engine) storeSchedule(ref duly.QueueRef, r contract.ScheduleRecord) error {
 	// The queue must be able to deliver the runs, as for any job.
 	run := r.Run()
@@ -124,6 +137,19 @@ func (e *Engine) beginOnSchedule(ctx context.Context, ref duly.QueueRef, name st
 	return q, r, nil
 }
 
+// beginOnFree is beginOnSchedule for a change by a caller, which a held schedule refuses.
+func (e *Engine) beginOnFree(ctx context.Context, ref duly.QueueRef, name string) (*queue, *stored, error) {
+	q, r, err := e.beginOnSchedule(ctx, ref, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := r.CheckFree(); err != nil {
+		e.mu.Unlock()
+		return nil, nil, err
+	}
+	return q, r, nil
+}
+
 // GetSchedule implements duly.Scheduler.
 func (e *Engine) GetSchedule(ctx context.Context, ref duly.QueueRef, name string) (duly.ScheduleInfo, error) {
 	_, r, err := e.beginOnSchedule(ctx, ref, name)
@@ -137,7 +163,7 @@ func (e *Engine) GetSchedule(ctx context.Context, ref duly.QueueRef, name string
 
 // DeleteSchedule implements duly.Scheduler.
 func (e *Engine) DeleteSchedule(ctx context.Context, ref duly.QueueRef, name string, version int64) error {
-	q, r, err := e.beginOnSchedule(ctx, ref, name)
+	q, r, err := e.beginOnFree(ctx, ref, name)
 	if err != nil {
 		return err
 	}
@@ -153,7 +179,7 @@ func (e *Engine) DeleteSchedule(ctx context.Context, ref duly.QueueRef, name str
 
 // PauseSchedule implements duly.Scheduler.
 func (e *Engine) PauseSchedule(ctx context.Context, ref duly.QueueRef, name string) error {
-	q, r, err := e.beginOnSchedule(ctx, ref, name)
+	q, r, err := e.beginOnFree(ctx, ref, name)
 	if err != nil {
 		return err
 	}
@@ -167,7 +193,7 @@ func (e *Engine) PauseSchedule(ctx context.Context, ref duly.QueueRef, name stri
 
 // ResumeSchedule implements duly.Scheduler.
 func (e *Engine) ResumeSchedule(ctx context.Context, ref duly.QueueRef, name string) error {
-	q, r, err := e.beginOnSchedule(ctx, ref, name)
+	q, r, err := e.beginOnFree(ctx, ref, name)
 	if err != nil {
 		return err
 	}
@@ -190,6 +216,22 @@ type scheduleCursor struct {
 	Name  string
 }
 
+func readScheduleCursor(cursor string) (from scheduleCursor, err error) {
+	if cursor == "" {
+		return from, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil || json.Unmarshal(raw, &from) != nil || from.Shard < 0 {
+		return from, contract.BadCursor()
+	}
+	return from, nil
+}
+
+func (c scheduleCursor) String() string {
+	text, _ := json.Marshal(c) // plain fields: can't fail
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
 // Schedules implements duly.Scheduler.
 func (e *Engine) Schedules(ctx context.Context, ref duly.QueueRef, p duly.PageParams) (
 	page duly.SchedulePage, err error,
@@ -197,12 +239,9 @@ func (e *Engine) Schedules(ctx context.Context, ref duly.QueueRef, p duly.PagePa
 	if err := contract.ValidateSchedules(ref, &p); err != nil {
 		return page, err
 	}
-	var from scheduleCursor
-	if p.Cursor != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(p.Cursor)
-		if err != nil || json.Unmarshal(raw, &from) != nil || from.Shard < 0 {
-			return page, contract.BadCursor()
-		}
+	from, err := readScheduleCursor(p.Cursor)
+	if err != nil {
+		return page, err
 	}
 	q, err := e.beginOn(ctx, ref)
 	if err != nil {
@@ -220,8 +259,7 @@ func (e *Engine) Schedules(ctx context.Context, ref duly.QueueRef, p duly.PagePa
 		}
 		for _, r := range all {
 			if len(page.Schedules) == p.Limit {
-				text, _ := json.Marshal(from) // impossible to fail, because all fields are plain
-				page.Next = base64.RawURLEncoding.EncodeToString(text)
+				page.Next = from.String()
 				return page, nil
 			}
 			record := r.copy()

@@ -29,7 +29,7 @@ const noTick = math.MaxInt64
 
 // place returns the sort key of a schedule: the time of its next tick.
 func (r *stored) place() int64 {
-	if r.Paused || r.Next == 0 {
+	if r.Idle() {
 		return noTick
 	}
 	return r.Next

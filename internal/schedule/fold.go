@@ -18,7 +18,7 @@ const noneWindow = time.Minute
 // The schedule can still be due after the call. The process then reads the record and calls Fold
 // again.
 func Fold(r *contract.ScheduleRecord, t cron.Timing, now int64, ttl time.Duration) []contract.FireItem {
-	if r.Paused || r.Next == 0 || r.Next > now {
+	if r.Idle() || r.Next > now {
 		return nil
 	}
 

@@ -63,6 +63,9 @@ func Put(old *contract.ScheduleRecord, q duly.QueueRef, s duly.Schedule, t cron.
 		if !moved && ContentHash(&s) == ContentHash(&old.Schedule) {
 			return r, duly.ScheduleUnchanged, nil
 		}
+		if err := old.CheckFree(); err != nil {
+			return r, "", err
+		}
 	}
 
 	// A deployment may repeat its Put after the last tick, so this comes after the hashes.

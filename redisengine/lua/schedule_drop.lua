@@ -4,10 +4,11 @@
 --
 -- KEYS    config schedules ticks
 -- ARGV    clock version  as in reserve
---         name   of the schedule
---         held   the version that the schedule must have, 8 bytes; '' for any
---         aside  the unreadable record that is moved aside; '' to remove the schedule
--- RETURNS {'config', value} | {'none'} | {'other', version} | {'ok'}
+--         name    of the schedule
+--         wanted  the version that the schedule must have, 8 bytes; '' for any
+--         hold    '1': the schedule must be held; '0': it must not; '' for any
+--         aside   the unreadable record that is moved aside; '' to remove the schedule
+-- RETURNS {'config', value} | {'none'} | {'hold'} if the hold differs | {'other', version} | {'ok'}
 --
 -- @include guard clock now
 local stored = call('HGET', schedules, name)
@@ -16,7 +17,9 @@ if not stored then
   call('ZREM', ticks, name) -- an entry without its schedule would be due for good
   return {'none'}
 end
-if held ~= '' and string.sub(stored, 1, 8) ~= held then return {'other', string.sub(stored, 1, 8)} end
+local held = #stored > 8 and math.floor(byte(stored, 9) / 2) % 2 == 1
+if hold ~= '' and held ~= (hold == '1') then return {'hold'} end
+if wanted ~= '' and string.sub(stored, 1, 8) ~= wanted then return {'other', string.sub(stored, 1, 8)} end
 call('ZCARD', ticks) -- ends the call here if another program has written something else there
 call('ZREM', ticks, name)
 call('HDEL', schedules, name)

@@ -94,7 +94,7 @@ end
 function fire(item, rest, body)
   local s = schedule_named(item[1])
   if not s then return {'not_found'} end
-  if s.version ~= item[2] or s.next ~= item[3] or s.paused then return {'stale'} end
+  if s.version ~= item[2] or s.next ~= item[3] or s.stopped then return {'stale'} end
   if now < item[4] then return {'early'} end
 
   local outcome, a, b

@@ -19,7 +19,11 @@ import (
 // caller.
 const scheduleHead = 39
 
-const schedulePaused = 1
+// The flags of a record.
+const (
+	schedulePaused = 1
+	scheduleHeld   = 2
+)
 
 // ScheduleHead returns the head of a schedule's record.
 func ScheduleHead(r *contract.ScheduleRecord) string {
@@ -28,6 +32,9 @@ func ScheduleHead(r *contract.ScheduleRecord) string {
 	flags := byte(0)
 	if r.Paused {
 		flags |= schedulePaused
+	}
+	if r.Held {
+		flags |= scheduleHeld
 	}
 	b = append(b, flags)
 	for _, n := range [...]int64{r.Next, r.Last, r.Fired, r.Skipped, r.Missed} {
@@ -47,11 +54,14 @@ const idlePlace = 1 << 52
 
 // TickScore returns the score of a schedule in the order of the ticks.
 func TickScore(r *contract.ScheduleRecord) string {
-	if r.Paused || r.Next == 0 {
+	if r.Idle() {
 		return strconv.Itoa(idlePlace)
 	}
 	return strconv.FormatInt(r.Next, 10)
 }
+
+// IdlePlace is the score of a schedule that fires nothing.
+func IdlePlace() string { return strconv.Itoa(idlePlace) }
 
 // ScheduleVersion returns a version in its stored form.
 func ScheduleVersion(version int64) string {
@@ -69,7 +79,8 @@ func ReadSchedule(ref duly.QueueRef, name, text string) (r contract.ScheduleReco
 	r.Queue = ref
 	u := Unpacker{Rest: text}
 	r.Version = int64(u.number(8))
-	r.Paused = u.head()&schedulePaused != 0
+	flags := u.head()
+	r.Paused, r.Held = flags&schedulePaused != 0, flags&scheduleHeld != 0
 	for _, n := range [...]*int64{&r.Next, &r.Last, &r.Fired, &r.Skipped, &r.Missed} {
 		*n = int64(u.number(6))
 	}

@@ -67,7 +67,7 @@ func (c *check) unreadableSchedule(
 ) error {
 	moved := false
 	if c.p.Repair {
-		r, err := c.e.Call(ctx, q, s, store.ScriptScheduleDrop, name, "", record)
+		r, err := c.e.Call(ctx, q, s, store.ScriptScheduleDrop, name, "", "", record)
 		if err != nil {
 			return err
 		}

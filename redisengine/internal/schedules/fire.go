@@ -52,12 +52,12 @@ func (e *Schedules) reading(us int64, asked time.Duration) store.Reading {
 func (e *Schedules) setAside(ctx context.Context, q *catalog.Queue, shard int, unreadable [][2]string) error {
 	for _, entry := range unreadable {
 		name, text := entry[0], entry[1]
-		held := ""
+		wanted := ""
 		if text == "" {
 			// No schedule has this version, so one that was put meanwhile stays.
-			held = codec.ScheduleVersion(0)
+			wanted = codec.ScheduleVersion(0)
 		}
-		r, err := e.Call(ctx, q, q.Shards[shard], store.ScriptScheduleDrop, name, held, text)
+		r, err := e.Call(ctx, q, q.Shards[shard], store.ScriptScheduleDrop, name, wanted, "", text)
 		if err != nil {
 			return err
 		}

@@ -2,7 +2,6 @@ package schedules
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -11,8 +10,6 @@ import (
 	"github.com/dulymq/duly/internal/cron"
 	"github.com/dulymq/duly/internal/schedule"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
-	"github.com/dulymq/duly/redisengine/internal/codec"
-	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
 // PutSchedule implements duly.Scheduler.
@@ -67,14 +64,7 @@ func (p *putCall) makeQueue(ctx context.Context) error {
 		return err
 	}
 
-	var patch duly.QueueConfig
-	if cfg.Delivery == duly.DeliverPush {
-		patch.Delivery = duly.DeliverPush
-	}
-	if _, err := p.e.Create(ctx, p.ref.Normal(), patch); err != nil {
-		return err
-	}
-	return catalog.ErrRetry
+	return p.e.makeQueue(ctx, p.ref, &p.run)
 }
 
 // plan returns the record to store. old is the stored record, or nil if there is none.
@@ -117,19 +107,8 @@ func (p *putCall) store(ctx context.Context, q *catalog.Queue) (put duly.Schedul
 		return put, true, nil
 	}
 
-	// The script writes only if this head is still stored.
-	old := ""
-	if f.record != nil {
-		old = codec.ScheduleHead(f.record)
-	}
-	reply, err := p.e.Call(ctx, q, s, store.ScriptSchedulePut, s.Limits, name, old, codec.PackSchedule(&r), strconv.Itoa(most))
-	switch {
-	case err != nil:
-		return put, false, err
-	case reply.Word == "full":
-		return put, false, contract.SchedulesFull(p.ref, most)
-	case reply.Word == "ok":
+	if done, err = p.e.write(ctx, q, f.record, &r); done {
 		p.e.keep(q, &r, f.clock)
 	}
-	return put, reply.Word == "ok", nil
+	return put, done, err
 }

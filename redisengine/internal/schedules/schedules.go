@@ -90,19 +90,24 @@ func (e *Schedules) admit(ctx context.Context, invalid error) error {
 // DeleteSchedule implements duly.Scheduler. It does not read the record, so an unreadable one can be
 // deleted.
 func (e *Schedules) DeleteSchedule(ctx context.Context, ref duly.QueueRef, name string, version int64) error {
+	wanted := ""
+	if version != 0 {
+		wanted = codec.ScheduleVersion(version)
+	}
+	return e.drop(ctx, ref, name, wanted, "0")
+}
+
+// drop deletes a schedule. wanted is the version that it must have, "" for any. hold is "1" for a
+// schedule that must be held, and "0" for one that must not.
+func (e *Schedules) drop(ctx context.Context, ref duly.QueueRef, name, wanted, hold string) error {
 	if err := e.admit(ctx, contract.ValidateScheduleName(ref, name)); err != nil {
 		return err
 	}
-	held := ""
-	if version != 0 {
-		held = codec.ScheduleVersion(version)
-	}
-
 	return e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
 		if q == nil {
 			return contract.NoSchedule(ref, name)
 		}
-		r, err := e.Call(ctx, q, shardOf(q, name), store.ScriptScheduleDrop, name, held, "")
+		r, err := e.Call(ctx, q, shardOf(q, name), store.ScriptScheduleDrop, name, wanted, hold, "")
 		switch {
 		case err != nil:
 			return err
@@ -110,6 +115,10 @@ func (e *Schedules) DeleteSchedule(ctx context.Context, ref duly.QueueRef, name 
 			return contract.NoSchedule(ref, name)
 		case r.Word == "other":
 			return contract.ScheduleVersion(ref, name, codec.ReadScheduleVersion(&r.Rest[0]))
+		case r.Word == "hold" && hold == "0":
+			return contract.ScheduleMoves(ref, name)
+		case r.Word == "hold":
+			return contract.ScheduleFree(ref, name)
 		}
 		return nil
 	})
@@ -118,6 +127,9 @@ func (e *Schedules) DeleteSchedule(ctx context.Context, ref duly.QueueRef, name 
 // PauseSchedule implements duly.Scheduler.
 func (e *Schedules) PauseSchedule(ctx context.Context, ref duly.QueueRef, name string) error {
 	return e.change(ctx, ref, name, func(r *contract.ScheduleRecord, us int64) (bool, error) {
+		if err := r.CheckFree(); err != nil {
+			return false, err
+		}
 		return schedule.Pause(r, time.UnixMicro(us).UTC()), nil
 	})
 }
@@ -125,8 +137,8 @@ func (e *Schedules) PauseSchedule(ctx context.Context, ref duly.QueueRef, name s
 // ResumeSchedule implements duly.Scheduler.
 func (e *Schedules) ResumeSchedule(ctx context.Context, ref duly.QueueRef, name string) error {
 	return e.change(ctx, ref, name, func(r *contract.ScheduleRecord, us int64) (bool, error) {
-		if !r.Paused {
-			return false, nil
+		if err := r.CheckFree(); err != nil || !r.Paused {
+			return false, err
 		}
 		timing, err := schedule.Timing(&r.Schedule)
 		if err != nil {
@@ -176,7 +188,7 @@ func (e *Schedules) change(
 // keep lets this process fire the next tick of a schedule that it has put or resumed. So the tick
 // fires even if no waiter and no server watches the queue.
 func (e *Schedules) keep(q *catalog.Queue, r *contract.ScheduleRecord, clock store.Reading) {
-	if r.Next != 0 && !r.Paused {
+	if !r.Idle() {
 		e.passes.Keep(catalog.ShardRef{Ref: q.Ref, Index: shardOf(q, r.Name).Index}, r.Next, clock)
 	}
 }
@@ -242,6 +254,51 @@ func (e *Schedules) Schedules(ctx context.Context, ref duly.QueueRef, p duly.Pag
 				at = place{shard: at.shard + 1}
 			}
 			if at.shard < len(q.Shards) && (l.more || room <= 0 || len(page.Schedules) >= p.Limit) {
+				page.Next = at.String()
+				return nil
+			}
+		}
+		return nil
+	})
+	return page, err
+}
+
+// HeldSchedules implements contract.ScheduleMover. Held schedules are among those that fire nothing, at the
+// end of each shard.
+func (e *Schedules) HeldSchedules(ctx context.Context, ref duly.QueueRef, p duly.PageParams) (
+	page duly.NamePage, err error,
+) {
+	if err := contract.ValidateSchedules(ref, &p); err != nil {
+		return page, err
+	}
+	from, err := readPlace(p.Cursor)
+	if err := e.admit(ctx, err); err != nil {
+		return page, err
+	}
+
+	err = e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
+		page = duly.NamePage{}
+		if q == nil {
+			return nil
+		}
+		for at := from; at.shard < len(q.Shards); {
+			if at.score == "" {
+				at.score = codec.IdlePlace()
+			}
+			l, err := e.list(ctx, q, at, false, p.Limit-len(page.Names))
+			if err != nil {
+				return err
+			}
+			for i := range l.records {
+				if l.records[i].Held {
+					page.Names = append(page.Names, l.records[i].Name)
+				}
+			}
+
+			if at = l.end; !l.more {
+				at = place{shard: at.shard + 1}
+			}
+			if at.shard < len(q.Shards) && len(page.Names) >= p.Limit {
 				page.Next = at.String()
 				return nil
 			}

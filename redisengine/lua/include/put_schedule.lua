@@ -8,5 +8,5 @@ local function put_schedule(name, text)
   wake()
 
   -- wake announces moments that are ahead. The clock may have reached the tick since the caller computed it.
-  if not s.paused and s.next > 0 and s.next <= now then set_later(s.next) end
+  if not s.stopped and s.next > 0 and s.next <= now then set_later(s.next) end
 end
