@@ -64,7 +64,8 @@ var scheduleSituations = []string{
 	"put created", "put changed", "put unchanged", "put conflict", "put invalid", "put full",
 	"fire fired", "fire stale", "fire early", "fire full", "fire not_found", "fire invalid",
 	"run created", "run merged", "run exists", "run invalid",
-	"hold ok", "release ok", "drop ok", "drop conflict", "copy ok", "put unavailable", "delete conflict", "trigger created", "trigger merged", "pass full", "ticks fired", "ticks skipped", "ticks missed",
+	"hold ok", "release ok", "drop ok", "drop conflict", "copy ok", "put unavailable",
+	"delete conflict", "trigger created", "trigger merged", "pass full", "ticks fired", "ticks skipped", "ticks missed",
 }
 
 func (v situations) missing() (names []string) {

@@ -393,10 +393,11 @@ func makeGoldenSchedules(t *testing.T, e *Engine) {
 
 // makeGoldenHold creates a held schedule, from layout 9 on.
 func makeGoldenHold(t *testing.T, e *Engine) {
-	if _, err := e.PutSchedule(context.Background(), goldenScheduled, duly.Schedule{Name: "held", Spec: "@every 80m"}); err != nil {
+	ctx := context.Background()
+	if _, err := e.PutSchedule(ctx, goldenScheduled, duly.Schedule{Name: "held", Spec: "@every 80m"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.HoldSchedule(context.Background(), goldenScheduled, "held"); err != nil {
+	if _, err := e.HoldSchedule(ctx, goldenScheduled, "held"); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -115,7 +115,7 @@ func (r *Pools) advance(ctx context.Context, p *contract.Placement) error {
 		return err
 	}
 	// A server that had not seen the move when it began may have created a topic or a schedule.
-	if err := refuseUnmovable(ctx, m.old, p.Namespace); err != nil {
+	if err := refuseUnmovable(ctx, m.old, m.new, p.Namespace); err != nil {
 		return err
 	}
 
@@ -154,9 +154,13 @@ func (r *Pools) advance(ctx context.Context, p *contract.Placement) error {
 	return nil
 }
 
-// drain removes the empty queues of the old pool. It reports whether other queues are left.
+// drain moves the schedules of the old pool, and removes its empty queues. It reports whether other
+// queues are left.
 func (m *migratingEngine) drain(ctx context.Context) (left bool, err error) {
 	if err := m.completeReversal(ctx, m.where.Namespace); err != nil {
+		return true, err
+	}
+	if err := m.moveSchedules(ctx); err != nil {
 		return true, err
 	}
 	err = eachName(ctx, m.old, m.where.Namespace, func(q duly.QueueRef) error {

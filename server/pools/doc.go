@@ -25,8 +25,9 @@
 //     settings (copy.go). Jobs are still pushed to the old pool. Settings change in both.
 //   - drain: jobs are pushed to the new pool. Each queue is drained in the old pool first,
 //     then in the new one. Calls by ID or receipt try both pools, the old one first. No
-//     job goes from one pool to the other, and no receipt fits in both. An empty queue of
-//     the old pool is sealed and removed, by one server at a time (seal.go,
+//     job goes from one pool to the other, and no receipt fits in both. Once every server
+//     has seen the phase, one server moves the schedules (move_schedules.go). An empty queue
+//     of the old pool is sealed and removed, by one server at a time (seal.go,
 //     removal_lock.go). The move ends when the old pool has no queue left.
 //
 // A reversed move drains the other way at once. Settings that only the pool to be left has
@@ -49,6 +50,12 @@
 // update, requeue). Until then a job of its key may start in the new pool, and a job that
 // runs already continues. The same holds if the lease of a job in the new pool is extended
 // beyond the due time of a job in the old one.
+//
+// Ticks: each tick has one run. A schedule is held in both pools while it is in both. Two
+// cases are exceptions. First, two servers put a new schedule of one name in the second in
+// which a phase begins. Second, a server is suspended inside a put for longer than
+// propagationTime. Both pools then fire until the next turn, which keeps the later put. A
+// queue that is destroyed while its schedules move may keep a schedule.
 //
 // Not guaranteed: merge keys work within one pool only, each pool enforces the limits of a
 // queue separately, and priorities count within a pool.

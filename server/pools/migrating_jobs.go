@@ -164,6 +164,10 @@ func addStats(a, b duly.Stats) duly.Stats {
 	if a.NextDue.IsZero() || !b.NextDue.IsZero() && b.NextDue.Before(a.NextDue) {
 		a.NextDue = b.NextDue
 	}
+	a.Schedules += b.Schedules
+	if a.NextTick.IsZero() || !b.NextTick.IsZero() && b.NextTick.Before(a.NextTick) {
+		a.NextTick = b.NextTick
+	}
 	a.Closing = laterClosing(a.Closing, b.Closing)
 	// After the move the queue of the new pool remains, so its settings are shown.
 	if b.Delivery != "" {

@@ -15,8 +15,8 @@ import (
 // the pool where the namespace is, Move drains another pool that has queues of it.
 //
 // Move returns [duly.ErrInvalid] for an unknown pool, [duly.ErrNotFound] for an unknown
-// namespace, whose name may be mistyped, and [duly.ErrConflict] for a namespace with topics
-// or schedules, or one that moves to a third pool. It also returns the error of the new pool for the
+// namespace, whose name may be mistyped, and [duly.ErrConflict] for a namespace with topics,
+// with schedules that an engine cannot move, or one that moves to a third pool. It also returns the error of the new pool for the
 // configuration of a queue.
 func (r *Pools) Move(ctx context.Context, namespace, to string) (contract.Placement, error) {
 	if r == nil || !r.Has(to) {
@@ -49,11 +49,15 @@ const maxMoveAttempts = 3
 
 // startMove starts the move of a namespace to a pool, unless the namespace is there already.
 func (r *Pools) startMove(ctx context.Context, where contract.Placement, to string) (contract.Placement, error) {
-	// Topics and schedules stop a move before it changes anything.
+	// What cannot move stops a move before it changes anything.
 	if where.From == "" && where.Pool != to {
 		old, err := r.poolEngine(where.Namespace, where.Pool)
+		if err != nil {
+			return where, err
+		}
+		fresh, err := r.poolEngine(where.Namespace, to)
 		if err == nil {
-			err = refuseUnmovable(ctx, old, where.Namespace)
+			err = refuseUnmovable(ctx, old, fresh, where.Namespace)
 		}
 		if err != nil {
 			return where, err
@@ -79,6 +83,9 @@ func (r *Pools) startMove(ctx context.Context, where contract.Placement, to stri
 			where.Namespace, where.From, where.Pool, where.Namespace, where.From)
 	case where.Pool == to:
 		orphan, err := r.findOrphan(ctx, &where)
+		if err == nil && orphan == "" {
+			err = r.releaseHolds(ctx, &where)
+		}
 		if err != nil || orphan == "" {
 			return where, err
 		}
@@ -88,12 +95,13 @@ func (r *Pools) startMove(ctx context.Context, where contract.Placement, to stri
 	return r.prepare(ctx, where)
 }
 
-// refuseUnmovable returns ErrConflict if an engine has topics or schedules of a namespace.
-func refuseUnmovable(ctx context.Context, old contract.Engine, namespace string) error {
+// refuseUnmovable returns ErrConflict if the old pool has topics of a namespace, or schedules that cannot
+// move.
+func refuseUnmovable(ctx context.Context, old, fresh contract.Engine, namespace string) error {
 	if err := refuseTopics(ctx, old, namespace); err != nil {
 		return err
 	}
-	return refuseSchedules(ctx, old, namespace)
+	return refuseSchedules(ctx, old, fresh, namespace)
 }
 
 // exists reports whether a namespace has a placement, a token of its own, or a queue in the

@@ -26,13 +26,27 @@ type phaseState struct {
 
 	mu           sync.Mutex
 	queues       map[string]*oldQueue
-	reversalDone bool // whether completeReversal has finished
+	reversalDone bool  // whether completeReversal has finished
+	noHoldsAt    int64 // the version at which no schedule of the new pool was held
+}
+
+// holdsEnded returns the version of the placement at which no schedule of the new pool was held.
+func (s *phaseState) holdsEnded() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.noHoldsAt
+}
+
+func (s *phaseState) setHoldsEnded(version int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noHoldsAt = version
 }
 
 // oldQueue is the state of a queue in the old pool.
 type oldQueue struct {
 	readAt time.Duration // monotonic time of the last read; 0 means never
-	empty  bool          // whether no job waits or runs
+	empty  bool          // whether no job waits or runs, and no schedule makes one
 	// keysBlocked means that the queue has order keys, and this server does not know which of them
 	// are free. In that case no job is reserved from the new pool.
 	keysBlocked bool
@@ -97,9 +111,9 @@ func (s *phaseState) readOld(ctx context.Context, old contract.Engine, q duly.Qu
 		return next
 	}
 	// 0 would mean that the queue was never read.
-	next.readAt, next.empty = max(now, 1), unfinished(&stats.Sizes) == 0
+	next.readAt, next.empty = max(now, 1), unfinished(&stats.Sizes) == 0 && stats.Schedules == 0
 	if s.propagated() {
-		next.updateKeys(ctx, old, q, &stats.Sizes)
+		next.updateKeys(ctx, old, q, &stats)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,13 +123,18 @@ func (s *phaseState) readOld(ctx context.Context, old contract.Engine, q duly.Qu
 
 // updateKeys finds out which order keys are free. While all jobs in the old pool are delayed, only
 // their due times are read again. A job in another state may have any key, because it may be a dead
-// job that was requeued, or a job that another server promoted.
-func (d *oldQueue) updateKeys(ctx context.Context, old contract.Engine, q duly.QueueRef, sizes *duly.Sizes) {
+// job that was requeued, a job that another server promoted, or the run
+// of a schedule.
+func (d *oldQueue) updateKeys(ctx context.Context, old contract.Engine, q duly.QueueRef, stats *duly.Stats) {
+	sizes := &stats.Sizes
 	switch {
 	case d.empty:
 		d.keysBlocked, d.keysKnown, d.keys = false, false, nil
-	case d.keysBlocked || len(d.keys) > 0 || d.keysKnown && sizes.Delayed != unfinished(sizes):
-		d.keys, d.keysKnown = listKeys(ctx, old, q, *sizes)
+	case d.keysBlocked || len(d.keys) > 0 || d.keysKnown && (stats.Schedules > 0 || sizes.Delayed != unfinished(sizes)):
+		d.keys, d.keysKnown = nil, false
+		if stats.Schedules == 0 {
+			d.keys, d.keysKnown = listKeys(ctx, old, q, *sizes)
+		}
 		d.keysBlocked = !d.keysKnown
 		if d.keysBlocked {
 			d.keys = nil

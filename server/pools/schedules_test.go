@@ -2,13 +2,11 @@ package pools_test
 
 import (
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/model"
-	"github.com/dulymq/duly/server/pools"
 )
 
 var (
@@ -43,50 +41,6 @@ func TestSchedulesAreInThePoolOfTheirNamespace(t *testing.T) {
 	}
 }
 
-// Two pools would fire the same ticks.
-func TestNamespaceWithSchedulesDoesNotMove(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, "b")
-	ctx := t.Context()
-	_, err := r.PutSchedule(ctx, shopQueue, nightly)
-	r.must(err)
-
-	_, err = r.Move(ctx, "shop", "b")
-	if !errors.Is(err, duly.ErrConflict) || !strings.Contains(err.Error(), "in queues q") {
-		t.Errorf("a move: %v, want a conflict that names the queue", err)
-	}
-	if where, err := r.Where(ctx, "shop"); err != nil || where.Pool != contract.DefaultPool || where.From != "" {
-		t.Errorf("the namespace is at %+v, %v", where, err)
-	}
-
-	r.must(r.DeleteSchedule(ctx, shopQueue, "nightly", 0))
-	r.move("shop", "b")
-	if _, err := r.PutSchedule(ctx, shopQueue, nightly); !errors.Is(err, duly.ErrConflict) {
-		t.Errorf("a schedule during the move: %v, want conflict", err)
-	}
-}
-
-// A schedule that a server puts before it sees the move stops the move.
-func TestScheduleStopsMove(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, "b")
-	ctx := t.Context()
-	r.push("shop", "q", "a")
-	_, err := r.Move(ctx, "shop", "b")
-	r.must(err)
-	_, err = r.engines[contract.DefaultPool].PutSchedule(ctx, shopQueue, nightly)
-	r.must(err)
-	r.must(r.Advance(ctx)) // the time of the phase starts with this turn
-	r.clock.Advance(pools.Propagation)
-
-	if err := r.Advance(ctx); !errors.Is(err, duly.ErrConflict) {
-		t.Errorf("Advance returned %v, want conflict", err)
-	}
-	if phase := r.phase("shop"); phase != contract.Preparing {
-		t.Errorf("the phase is %s, want %s", phase, contract.Preparing)
-	}
-}
-
 // An engine without schedules returns unsupported, and its namespaces move.
 func TestPoolWithoutSchedules(t *testing.T) {
 	t.Parallel()
@@ -100,5 +54,32 @@ func TestPoolWithoutSchedules(t *testing.T) {
 	})
 	if _, err := p.PutSchedule(t.Context(), shopQueue, nightly); !errors.Is(err, duly.ErrUnsupported) {
 		t.Errorf("PutSchedule returned %v, want unsupported", err)
+	}
+}
+
+// A namespace with schedules does not move to an engine that cannot take them. Two pools would fire the
+// same ticks.
+func TestScheduleDoesNotMoveToEngineWithoutHolds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "b")
+	p := r.newServer(func(name string, e *model.Engine) contract.Engine {
+		if name == contract.DefaultPool {
+			return e
+		}
+		return struct{ contract.Engine }{e}
+	})
+	_, err := p.PutSchedule(t.Context(), shopQueue, nightly)
+	r.must(err)
+
+	_, err = p.Move(t.Context(), "shop", "b")
+	if !errors.Is(err, duly.ErrConflict) || !contains(err, "in queues q") {
+		t.Errorf("a move: %v, want a conflict that names the queue", err)
+	}
+	r.must(p.DeleteSchedule(t.Context(), shopQueue, "nightly", 0))
+	if _, err := p.Move(t.Context(), "shop", "b"); err != nil {
+		t.Errorf("a move without schedules: %v", err)
+	}
+	if _, err := p.PutSchedule(t.Context(), shopQueue, nightly); !errors.Is(err, duly.ErrConflict) {
+		t.Errorf("a schedule during the move: %v, want conflict", err)
 	}
 }

@@ -83,12 +83,12 @@ func (m *migratingEngine) removeQueue(ctx context.Context, q duly.QueueRef) (gon
 }
 
 // sealJobsIn returns the IDs of the seal jobs in a queue of the old pool. empty reports whether the
-// queue has no other job.
+// queue has no other job, and no schedule.
 func (m *migratingEngine) sealJobsIn(ctx context.Context, q duly.QueueRef) (ids []string, empty bool, err error) {
 	stats, err := m.old.Stats(ctx, q)
 	n := stats.Sizes.Delayed
 	// All seal jobs are delayed, and a queue has at most as many of them as it can have shards.
-	if err != nil || n > duly.MaxShards || stats.Sizes != (duly.Sizes{Delayed: n}) {
+	if err != nil || n > duly.MaxShards || stats.Sizes != (duly.Sizes{Delayed: n}) || stats.Schedules > 0 {
 		return nil, false, err
 	}
 	if n == 0 {
@@ -152,8 +152,8 @@ func seal(ctx context.Context, old *stepEngine, q duly.QueueRef, present []strin
 	return isFull(ctx, old, q, config.Shards)
 }
 
-// isFull reports whether a queue has as many delayed jobs as shards, no other job, and no room for
-// more.
+// isFull reports whether a queue has as many delayed jobs as shards, no other job, no room for more,
+// and no schedule.
 func isFull(ctx context.Context, e contract.Engine, q duly.QueueRef, shards int) (bool, error) {
 	stats, err := e.Stats(ctx, q)
 	if err != nil {
@@ -161,7 +161,7 @@ func isFull(ctx context.Context, e contract.Engine, q duly.QueueRef, shards int)
 	}
 	config, err := e.Config(ctx, q)
 	full := config.Shards == shards && config.MaxJobs == shards && stats.Sizes == duly.Sizes{Delayed: int64(shards)}
-	return full, err
+	return full && stats.Schedules == 0, err
 }
 
 // completeReversal removes the seals in the pool that jobs are pushed to, once in each phase. Seals

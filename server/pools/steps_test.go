@@ -123,3 +123,35 @@ func (e countingEngine) Delete(ctx context.Context, q duly.QueueRef, id string) 
 func (e countingEngine) Destroy(ctx context.Context, q duly.QueueRef) error {
 	return e.do(func() error { return e.Engine.Destroy(ctx, q) })
 }
+
+func (e countingEngine) PutSchedule(ctx context.Context, q duly.QueueRef, s duly.Schedule) (duly.SchedulePut, error) {
+	return step(e.stepCounter, func() (duly.SchedulePut, error) { return e.Engine.PutSchedule(ctx, q, s) })
+}
+
+func (e countingEngine) GetSchedule(ctx context.Context, q duly.QueueRef, name string) (duly.ScheduleInfo, error) {
+	return step(e.stepCounter, func() (duly.ScheduleInfo, error) { return e.Engine.GetSchedule(ctx, q, name) })
+}
+
+func (e countingEngine) Schedules(ctx context.Context, q duly.QueueRef, p duly.PageParams) (duly.SchedulePage, error) {
+	return step(e.stepCounter, func() (duly.SchedulePage, error) { return e.Engine.Schedules(ctx, q, p) })
+}
+
+func (e countingEngine) HeldSchedules(ctx context.Context, q duly.QueueRef, p duly.PageParams) (duly.NamePage, error) {
+	return step(e.stepCounter, func() (duly.NamePage, error) { return e.Engine.HeldSchedules(ctx, q, p) })
+}
+
+func (e countingEngine) HoldSchedule(ctx context.Context, q duly.QueueRef, name string) (contract.ScheduleRecord, error) {
+	return step(e.stepCounter, func() (contract.ScheduleRecord, error) { return e.Engine.HoldSchedule(ctx, q, name) })
+}
+
+func (e countingEngine) ImportSchedule(ctx context.Context, r contract.ScheduleRecord) (contract.ScheduleRecord, error) {
+	return step(e.stepCounter, func() (contract.ScheduleRecord, error) { return e.Engine.ImportSchedule(ctx, r) })
+}
+
+func (e countingEngine) DropSchedule(ctx context.Context, q duly.QueueRef, name string) error {
+	return e.do(func() error { return e.Engine.DropSchedule(ctx, q, name) })
+}
+
+func (e countingEngine) ReleaseSchedule(ctx context.Context, q duly.QueueRef, name string) error {
+	return e.do(func() error { return e.Engine.ReleaseSchedule(ctx, q, name) })
+}

@@ -36,7 +36,11 @@ func optional[T any](ctx context.Context, r *Pools, namespace, plural string) (p
 			return part, e, nil
 		}
 	}
-	return part, nil, contract.Errorf(duly.CodeUnsupported,
+	return part, nil, unsupported(namespace, plural)
+}
+
+func unsupported(namespace, plural string) error {
+	return contract.Errorf(duly.CodeUnsupported,
 		"the engine of namespace %s does not support %s; use a pool whose engine does",
 		contract.NamespaceOr(namespace), plural)
 }
@@ -57,10 +61,7 @@ func refuseTopics(ctx context.Context, e contract.Engine, namespace string) erro
 
 // topicsIn lists the first topics of a namespace in an engine.
 func topicsIn(ctx context.Context, e contract.Engine, namespace string) ([]string, error) {
-	if h, ok := e.(*observedEngine); ok {
-		e = h.Engine
-	}
-	topics, ok := e.(contract.Topics)
+	topics, ok := inner(e).(contract.Topics)
 	if !ok {
 		return nil, nil
 	}

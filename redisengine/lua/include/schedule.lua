@@ -1,5 +1,5 @@
--- Schedules as tables. A record: version 8B, flags 1B (1: paused, 2: held), then next, last, fired, skipped and missed with 6B
--- each; then the fields that a caller sets, which no script reads. A next or last of 0 is none.
+-- Schedules as tables. A record: version 8B, flags 1B (1: paused, 2: held), then next, last, fired, skipped and missed
+-- with 6B each; then the fields that a caller sets, which no script reads. A next or last of 0 is none.
 local SCHEDULE_HEAD = 39 -- bytes before the fields of the caller
 local IDLE_PLACE = 2 ^ 52 -- the score of a schedule that fires nothing
 
