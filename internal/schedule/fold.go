@@ -18,6 +18,16 @@ const noneWindow = time.Minute
 // The schedule can still be due after the call. The process then reads the record and calls Fold
 // again.
 func Fold(r *contract.ScheduleRecord, t cron.Timing, now int64, ttl time.Duration) []contract.FireItem {
+	return foldTicks(r, t, now, ttl)
+}
+
+// ticks is the part of cron.Timing that finds ticks.
+type ticks interface {
+	Next(after time.Time) (time.Time, bool)
+	Prev(before time.Time) (time.Time, bool)
+}
+
+func foldTicks(r *contract.ScheduleRecord, t ticks, now int64, ttl time.Duration) []contract.FireItem {
 	if r.Idle() || r.Next > now {
 		return nil
 	}
@@ -32,7 +42,7 @@ func Fold(r *contract.ScheduleRecord, t cron.Timing, now int64, ttl time.Duratio
 // fold is one call of Fold.
 type fold struct {
 	record      *contract.ScheduleRecord
-	timing      cron.Timing
+	timing      ticks
 	now         int64
 	ttl, window int64 // in ms; a ttl of 0 means no TTL
 }
@@ -136,7 +146,7 @@ func (f *fold) item(expected, tick, following int64, fires bool) contract.FireIt
 
 // countTicks returns the number of ticks from expected, which is a tick, up to but not including
 // end. It stops at contract.MaxMissed, so its cost does not grow with the absence.
-func countTicks(t cron.Timing, expected, end int64) int {
+func countTicks(t ticks, expected, end int64) int {
 	n := 0
 	for tick := expected; tick != 0 && tick < end && n < contract.MaxMissed; tick = nextTick(t, tick) {
 		n++

@@ -116,7 +116,7 @@ func Resume(r *contract.ScheduleRecord, t cron.Timing, now time.Time) bool {
 }
 
 // nextTick returns the first tick after a moment, or 0 if there is none.
-func nextTick(t cron.Timing, after int64) int64 {
+func nextTick(t ticks, after int64) int64 {
 	tick, ok := t.Next(at(after))
 	if !ok {
 		return 0
