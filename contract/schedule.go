@@ -17,8 +17,8 @@ import (
 type Firer interface {
 	duly.Scheduler
 	// DueSchedules returns the schedules of one shard whose next tick is due, the earliest first,
-	// at most [MaxDue]. It changes nothing. For a queue that does not exist it returns none.
-	DueSchedules(ctx context.Context, q duly.QueueRef, shard int) (DueSchedules, error)
+	// in pages of at most [MaxDue]. It changes nothing. For a queue that does not exist it returns none.
+	DueSchedules(ctx context.Context, q duly.QueueRef, shard int, cursor string) (DueSchedules, error)
 	// Fire processes ticks, each item in one atomic step: it pushes the run, sets the next tick,
 	// and updates the counters. The items take effect in order, so several of them can fire
 	// consecutive ticks of one schedule. A repeat is safe, because its items are stale.
@@ -29,7 +29,7 @@ type Firer interface {
 // long absence is fast.
 const MaxMissed = 1000
 
-// MaxDue is the largest number of schedules that one call of DueSchedules returns.
+// MaxDue is the largest number of schedules in a page of DueSchedules.
 const MaxDue = 100
 
 // DueSchedules is the result of DueSchedules.
@@ -40,6 +40,8 @@ type DueSchedules struct {
 	// none.
 	TTL       time.Duration
 	Schedules []ScheduleRecord
+	// Next is the cursor of the next page. It is empty at the end.
+	Next string
 }
 
 // ScheduleRecord is a schedule in the form that an engine stores: with every default filled in, and

@@ -469,7 +469,7 @@ func (p *pair) lookSchedules(at queueSpec) {
 	p.both(fmt.Sprintf("due schedules of %s", at), func(s side) (string, error) {
 		text := ""
 		for shard := range max(1, p.h.Shards) {
-			due, err := s.firer(ref).DueSchedules(p.ctx, ref, shard)
+			due, err := s.firer(ref).DueSchedules(p.ctx, ref, shard, "")
 			if err != nil {
 				return "", err
 			}

@@ -177,7 +177,7 @@ func tickText(t time.Time) string { return contract.TickText(t.UnixMilli()) }
 // due reads the due schedules of a shard.
 func (s *scene) due(shard int) contract.DueSchedules {
 	s.Helper()
-	due, err := s.firer().DueSchedules(s.ctx, s.ref(), shard)
+	due, err := s.firer().DueSchedules(s.ctx, s.ref(), shard, "")
 	s.must("due schedules", err)
 	return due
 }

@@ -23,6 +23,7 @@ func scheduleFireTests() []test {
 		{"BadItemsAreInvalidAlone", []string{"C17.78", "C17.88"}, Options{}, fireBadItems},
 		{"OfManyCallersSucceedsOnce", []string{"C17.89", "C17.91"}, Options{}, fireConcurrent},
 		{"ReadsDueSchedulesByTheirTicks", []string{"C17.95", "C17.110"}, Options{}, fireDue},
+		{"TicksThatCannotFireHoldUpNoOthers", []string{"C17.110", "C17.93"}, Options{OneShard: true}, fireBehindFull},
 		{"WithoutAFollowingTickEnds", []string{"C17.77", "C17.17"}, Options{}, fireLast},
 	}
 }
@@ -358,6 +359,28 @@ func fireDue(s *scene) {
 	many.step()
 	same(s, "the due schedules after a step", len(many.due(0).Schedules), 0)
 	same(s, "the runs", len(many.runs()), contract.MaxDue+20)
+}
+
+func fireBehindFull(s *scene) {
+	s.configure(duly.QueueConfig{MaxJobs: 1})
+	tick := s.midnight(time.Minute)
+	s.put(daily("z"))
+	s.Advance(time.Minute)
+	s.step()
+	s.ranAt("the queue is full", tick)
+
+	// More schedules than a page has need room, and z does not: its run waits already.
+	for i := range contract.MaxDue + 20 {
+		sch := every(fmt.Sprintf("s%03d", i), time.Hour)
+		sch.Overlap = duly.OverlapAllow
+		s.put(sch)
+	}
+	s.Advance(24 * time.Hour)
+	s.step()
+	s.ticked("z", 1, 1, 0)
+	s.nextIs("z", tick.Add(48*time.Hour))
+	s.ticked("s000", 0, 0, 0)
+	s.ranAt("the queue is still full", tick)
 }
 
 func fireLast(s *scene) {

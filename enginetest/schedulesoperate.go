@@ -321,6 +321,7 @@ func scheduleWakeTests() []test {
 		{"ReserveFiresADueTick", []string{"C17.109", "C17.112"}, Options{}, wakeReserve},
 		{"SweepFiresADueTick", []string{"C17.109"}, Options{}, wakeSweep},
 		{"StepIsBoundedAndFiresTheRest", []string{"C17.110", "C17.109"}, Options{OneShard: true}, wakeStep},
+		{"PollFindsADueTick", []string{"C4.17", "C17.107"}, Options{}, wakePoll},
 		{"OneWaiterWakesForATick", []string{"C17.107", "C5.16"}, Options{}, wakeOne},
 		{"WaiterWakesForAnEarlierTick", []string{"C17.107", "C5.12"}, Options{}, wakeEarlier},
 		{"TickNeedsNoWaiter", []string{"C17.113", "C17.106"}, Options{Own: true}, wakeOwn},
@@ -393,6 +394,25 @@ func wakeStep(s *scene) {
 
 	// Thousands of runs would only make the audit slow.
 	s.must("destroy", s.Engine.Destroy(s.ctx, s.ref()))
+}
+
+func wakePoll(s *scene) {
+	poll := func(want bool) {
+		s.Helper()
+		ready, err := s.Engine.Wait(s.ctx, duly.WaitParams{Namespace: s.namespace, Queues: []string{s.queue}})
+		s.must("wait", err)
+		same(s, "a queue may have a job", ready, want)
+	}
+	tick := s.midnight(time.Minute)
+	s.put(daily("a"))
+	poll(false)
+	s.Advance(time.Minute)
+
+	// Its Reserve fires the tick, so the queue may have a job.
+	poll(true)
+	s.step()
+	s.takes(s.ranAt("the tick has fired", tick)[0].ID)
+	poll(false)
 }
 
 func wakeOne(s *scene) {

@@ -145,7 +145,7 @@ func TestLostRecordHidesNoNewSchedule(t *testing.T) {
 	}))
 	must(t, err)
 	defer other.Close()
-	_, err = other.DueSchedules(t.Context(), damageQueue, 0)
+	_, err = other.DueSchedules(t.Context(), damageQueue, 0, "")
 	must(t, err)
 	if _, err := r.e.GetSchedule(t.Context(), damageQueue, "nightly"); err != nil {
 		t.Error(err)

@@ -22,7 +22,7 @@ func soon(now time.Time, name string) duly.Schedule {
 // fireOnce fires the due ticks of a queue of one shard, in one call.
 func fireOnce(t testing.TB, e *redisengine.Engine, q duly.QueueRef) (results []contract.FireResult) {
 	t.Helper()
-	due, err := e.DueSchedules(t.Context(), q, 0)
+	due, err := e.DueSchedules(t.Context(), q, 0, "")
 	must(t, err)
 	var items []contract.FireItem
 	for i := range due.Schedules {

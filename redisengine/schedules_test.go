@@ -121,7 +121,7 @@ func TestLostReplyToAFireMakesOneRun(t *testing.T) {
 	_, err := direct.PutSchedule(t.Context(), q, often("a"))
 	must(t, err)
 	c.Advance(time.Second)
-	due, err := direct.DueSchedules(t.Context(), q, 0)
+	due, err := direct.DueSchedules(t.Context(), q, 0, "")
 	must(t, err)
 	timing, err := schedule.Timing(&due.Schedules[0].Schedule)
 	must(t, err)
@@ -138,6 +138,24 @@ func TestLostReplyToAFireMakesOneRun(t *testing.T) {
 		t.Errorf("the repeat is %s, want stale", results[0].Status)
 	}
 	eachRanOnce(t, direct, q, 1, 1)
+}
+
+// C4.17, C17.107: a poll finds a due tick, also if another process has changed the queue's settings.
+func TestPollAfterAChangeFindsADueTick(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	c, q := clock.NewFake(), duly.Q("q")
+	url := withPrefix(server.URL(), prefix)
+	e, other := openAt(t, url, c), openAt(t, url, c)
+	_, err := e.PutSchedule(t.Context(), q, often("a"))
+	must(t, err)
+	must(t, other.Configure(t.Context(), q, duly.QueueConfig{MaxLeased: 5}))
+	c.Advance(time.Second)
+	if ready, err := e.Wait(t.Context(), duly.WaitParams{Queues: []string{q.Name}}); err != nil || !ready {
+		t.Errorf("a poll with a due tick is %v, %v", ready, err)
+	}
+	stepAll(t, e, q)
+	eachRanOnce(t, e, q, 1, 1)
 }
 
 // C17.125, C17.141: the reply of a Put is lost. The repeat changes nothing.

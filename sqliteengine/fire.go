@@ -16,10 +16,14 @@ import (
 )
 
 // DueSchedules implements contract.Firer. Every queue of this engine has one shard.
-func (e scheduleAPI) DueSchedules(ctx context.Context, ref duly.QueueRef, shard int) (
+func (e scheduleAPI) DueSchedules(ctx context.Context, ref duly.QueueRef, shard int, cursor string) (
 	due contract.DueSchedules, err error,
 ) {
 	if err := contract.ValidateSchedules(ref, &duly.PageParams{}); err != nil {
+		return due, err
+	}
+	from, err := readTickPlace(cursor)
+	if err != nil {
 		return due, err
 	}
 
@@ -30,7 +34,7 @@ func (e scheduleAPI) DueSchedules(ctx context.Context, ref duly.QueueRef, shard 
 			return nil
 		}
 		due.TTL = q.cfg.Defaults.TTL
-		due.Schedules, unreadable, err = t.dueSchedules(q)
+		unreadable, err = t.dueSchedules(q, from, &due)
 		return err
 	})
 	if err != nil || len(unreadable) == 0 {
@@ -41,17 +45,24 @@ func (e scheduleAPI) DueSchedules(ctx context.Context, ref duly.QueueRef, shard 
 	return due, e.setAllAside(ctx, ref, unreadable)
 }
 
-// dueSchedules reads the due schedules of a queue, and the names of those that cannot be read.
-func (t readTx) dueSchedules(q *queue) (due []contract.ScheduleRecord, unreadable []string, err error) {
-	err = eachRow(t.stmt("schedules_due").Int(1, q.id).Int(2, t.now).Int(3, contract.MaxDue), func(s *sqliteconn.Stmt) {
+// dueSchedules adds the due schedules of a queue behind a place. It returns the names of those that
+// cannot be read.
+func (t readTx) dueSchedules(q *queue, from tickPlace, due *contract.DueSchedules) (unreadable []string, err error) {
+	rows, n := t.stmt("schedules_due").Int(1, q.id).Int(2, due.Now).Int(3, from.at).Text(4, from.name), 0
+	err = eachRow(rows.Int(5, contract.MaxDue), func(s *sqliteconn.Stmt) {
 		r, err := scanSchedule(s, q.ref)
+		n++
+		from = tickPlace{r.Next, r.Name}
 		if err != nil {
 			unreadable = append(unreadable, r.Name)
 			return
 		}
-		due = append(due, r)
+		due.Schedules = append(due.Schedules, r)
 	})
-	return due, unreadable, err
+	if n == contract.MaxDue {
+		due.Next = from.String()
+	}
+	return unreadable, err
 }
 
 // setAllAside moves schedules that cannot be read to another table.

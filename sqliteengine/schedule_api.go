@@ -127,13 +127,9 @@ func (e scheduleAPI) Schedules(ctx context.Context, ref duly.QueueRef, p duly.Pa
 	if err := contract.ValidateSchedules(ref, &p); err != nil {
 		return page, err
 	}
-	l := scheduleList{limit: p.Limit, behind: -1}
-	if p.Cursor != "" {
-		place, name, ok := strings.Cut(p.Cursor, ":")
-		if l.behind, err = strconv.ParseInt(place, 10, 64); err != nil || !ok {
-			return page, contract.BadCursor()
-		}
-		l.name = name
+	l := scheduleList{limit: p.Limit}
+	if l.behind, err = readTickPlace(p.Cursor); err != nil {
+		return page, err
 	}
 
 	err = e.onLongSnapshot(ctx, ref, func(t readTx, q *queue, s *readSlice) (more bool, err error) {
@@ -148,17 +144,37 @@ func (e scheduleAPI) Schedules(ctx context.Context, ref duly.QueueRef, p duly.Pa
 	return l.page, nil
 }
 
+// tickPlace is where a list of schedules goes on: behind a schedule, by its place and name.
+type tickPlace struct {
+	at   int64
+	name string
+}
+
+func (p tickPlace) String() string { return strconv.FormatInt(p.at, 10) + ":" + p.name }
+
+// readTickPlace reads a cursor. An empty one is the beginning.
+func readTickPlace(cursor string) (p tickPlace, err error) {
+	if cursor == "" {
+		return tickPlace{at: -1}, nil
+	}
+	at, name, ok := strings.Cut(cursor, ":")
+	if p.at, err = strconv.ParseInt(at, 10, 64); err != nil || !ok {
+		return p, contract.BadCursor()
+	}
+	p.name = name
+	return p, nil
+}
+
 // scheduleList is a page of schedules.
 type scheduleList struct {
 	limit  int
-	behind int64 // place of the last schedule of the page
-	name   string
+	behind tickPlace // the last schedule of the page
 	page   duly.SchedulePage
 }
 
 // read adds schedules until the page or the slice ends. It skips unreadable schedules.
 func (l *scheduleList) read(t readTx, q *queue, slice *readSlice) (more bool, err error) {
-	rows := t.stmt("schedules_page").Int(1, q.id).Int(2, l.behind).Text(3, l.name).Int(4, noLimit)
+	rows := t.stmt("schedules_page").Int(1, q.id).Int(2, l.behind.at).Text(3, l.behind.name).Int(4, noLimit)
 	defer rows.Reset()
 	for {
 		row, err := rows.Step()
@@ -166,14 +182,14 @@ func (l *scheduleList) read(t readTx, q *queue, slice *readSlice) (more bool, er
 			return false, err
 		}
 		if len(l.page.Schedules) == l.limit {
-			l.page.Next = strconv.FormatInt(l.behind, 10) + ":" + l.name
+			l.page.Next = l.behind.String()
 			return false, nil
 		}
 
 		if r, err := scanSchedule(rows, q.ref); err == nil {
 			l.page.Schedules = append(l.page.Schedules, r.Info())
 		}
-		l.behind, l.name = rows.ColInt(10), rows.ColText(0)
+		l.behind = tickPlace{rows.ColInt(10), rows.ColText(0)}
 		if slice.timeUp() {
 			return true, nil
 		}

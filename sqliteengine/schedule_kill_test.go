@@ -38,7 +38,7 @@ func openKilled(path string) (*Engine, error) {
 
 // dueItems reads the due schedules and computes their items, as a pass does.
 func dueItems(e *Engine) ([]contract.FireItem, error) {
-	due, err := e.DueSchedules(context.Background(), duly.Q("q"), 0)
+	due, err := e.DueSchedules(context.Background(), duly.Q("q"), 0, "")
 	if err != nil || len(due.Schedules) != 1 {
 		return nil, fmt.Errorf("due schedules %+v, %w", due, err)
 	}

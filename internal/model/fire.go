@@ -13,10 +13,14 @@ import (
 )
 
 // DueSchedules implements contract.Firer.
-func (e *Engine) DueSchedules(ctx context.Context, ref duly.QueueRef, shard int) (
+func (e *Engine) DueSchedules(ctx context.Context, ref duly.QueueRef, shard int, cursor string) (
 	due contract.DueSchedules, err error,
 ) {
 	if err := contract.ValidateSchedules(ref, &duly.PageParams{}); err != nil {
+		return due, err
+	}
+	from, err := readScheduleCursor(cursor)
+	if err != nil {
 		return due, err
 	}
 	q, err := e.beginOn(ctx, ref)
@@ -35,8 +39,13 @@ func (e *Engine) DueSchedules(ctx context.Context, ref duly.QueueRef, shard int)
 	due.TTL = q.cfg.Defaults.TTL
 
 	// Copies: the caller reads the records after the lock is released.
-	for _, r := range q.shards[shard].schedules.due(due.Now, contract.MaxDue) {
+	for _, r := range behindCursor(q.shards[shard].schedules.due(due.Now), from) {
+		if len(due.Schedules) == contract.MaxDue {
+			due.Next = from.String()
+			break
+		}
 		due.Schedules = append(due.Schedules, r.copy())
+		from = scheduleCursor{shard, r.place(), r.Name}
 	}
 	return due, nil
 }
@@ -135,9 +144,14 @@ func (e *Engine) fireDue(q *queue, s *shard) (more bool) {
 	// A hold is a pause of this process. The monotonic clock keeps it correct if the wall clock is set.
 	_, now := e.now()
 	mono := e.cfg.Clock.Mono()
-	for _, r := range s.schedules.due(now, contract.MaxDue) {
+	passed := 0
+	for _, r := range s.schedules.due(now) {
+		// A tick that is left alone holds up no later one, and does not count.
 		if r.held(mono) > 0 {
 			continue
+		}
+		if passed++; passed > contract.MaxDue {
+			break
 		}
 
 		timing, err := schedule.Timing(&r.Schedule)

@@ -82,11 +82,11 @@ func (s *scheduleSet) remove(name string) {
 	delete(s.byName, name)
 }
 
-// due returns up to n schedules whose tick is due, earliest tick first.
-func (s *scheduleSet) due(now int64, n int) []*stored {
+// due returns the schedules whose tick is due, earliest tick first.
+func (s *scheduleSet) due(now int64) []*stored {
 	// A copy: firing a tick changes the order of byTick.
 	for i, r := range s.byTick {
-		if i == n || r.place() > now {
+		if r.place() > now {
 			return slices.Clone(s.byTick[:i])
 		}
 	}

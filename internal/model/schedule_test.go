@@ -173,7 +173,7 @@ func TestSchedulesShareNothingWithCallers(t *testing.T) {
 	}
 	damage(page.Schedules[0].Template)
 	c.Step(time.Minute)
-	due, err := e.DueSchedules(t.Context(), duly.Q("q"), 0)
+	due, err := e.DueSchedules(t.Context(), duly.Q("q"), 0, "")
 	if err != nil || len(due.Schedules) != 1 {
 		t.Fatal(due, err)
 	}

@@ -102,9 +102,9 @@ func (f *Firing) goLocked(run func()) bool {
 	return true
 }
 
-// Round reads the due schedules of a shard once and fires their ticks. If a round of the shard is
-// running already, Round waits for its end and returns its result. If ctx ends, Round returns and
-// the running round continues.
+// Round reads due schedules of a shard and fires their ticks. It passes over ticks that it leaves
+// alone, so they hold up no later ones. If a round of the shard is running already, Round waits for
+// its end and returns its result. If ctx ends, Round returns and the running round continues.
 func (f *Firing) Round(ctx context.Context, q duly.QueueRef, shard int) (Outcome, error) {
 	r, err := f.join(ctx, place{q.Normal(), shard})
 	if err != nil {
@@ -146,29 +146,37 @@ func (f *Firing) join(ctx context.Context, p place) (*round, error) {
 }
 
 func (f *Firing) round(ctx context.Context, p place) (o Outcome, err error) {
-	due, err := f.engine.DueSchedules(ctx, p.queue, p.shard)
-	if err != nil {
-		return o, err
+	for cursor := ""; ; {
+		due, err := f.engine.DueSchedules(ctx, p.queue, p.shard, cursor)
+		if err != nil {
+			return o, err
+		}
+		progress, more, err := f.fire(ctx, p, &due, &o)
+		// Without progress another round would find the same ticks, so it would spin.
+		if err != nil || progress || due.Next == "" {
+			o.More = progress && (more || due.Next != "")
+			return o, err
+		}
+		cursor = due.Next
 	}
-	items, more := f.items(&due, &o)
+}
 
-	// All due schedules are held, so another round would find the same.
+// fire fires the ticks of one page. progress reports that a schedule has moved on, and more that one of
+// them is still due.
+func (f *Firing) fire(ctx context.Context, p place, due *contract.DueSchedules, o *Outcome) (progress, more bool, err error) {
+	items, more := f.items(due, o)
+	// All of them are left alone.
 	if len(items) == 0 {
-		return o, nil
+		return false, false, nil
 	}
-
 	results, err := f.engine.Fire(ctx, p.queue, items)
 	if err != nil {
-		return o, err
+		return false, false, err
 	}
-	progress := false
 	for i := range results {
-		progress = f.note(p.queue, &items[i], &results[i], &o) || progress
+		progress = f.note(p.queue, &items[i], &results[i], o) || progress
 	}
-
-	// Without progress another round would find the same ticks, so it would spin.
-	o.More = progress && (more || len(due.Schedules) == contract.MaxDue)
-	return o, nil
+	return progress, more, nil
 }
 
 // items returns the items of one call of Fire for due schedules. more reports whether some of these

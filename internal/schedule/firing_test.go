@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -29,7 +30,7 @@ type firer struct {
 	err     error
 }
 
-func (f *firer) DueSchedules(context.Context, duly.QueueRef, int) (contract.DueSchedules, error) {
+func (f *firer) DueSchedules(_ context.Context, _ duly.QueueRef, _ int, cursor string) (contract.DueSchedules, error) {
 	if f.gate != nil {
 		<-f.gate
 	}
@@ -37,10 +38,16 @@ func (f *firer) DueSchedules(context.Context, duly.QueueRef, int) (contract.DueS
 	defer f.mu.Unlock()
 	f.reads++
 	due := contract.DueSchedules{Now: f.clock.Now().UnixMilli(), TTL: duly.None}
-	for _, r := range f.records {
-		if r.Next != 0 && r.Next <= due.Now && len(due.Schedules) < contract.MaxDue {
-			due.Schedules = append(due.Schedules, r)
+	from, _ := strconv.Atoi(cursor) // of the records
+	for i := from; i < len(f.records); i++ {
+		if r := f.records[i]; r.Next == 0 || r.Next > due.Now {
+			continue
 		}
+		if len(due.Schedules) == contract.MaxDue {
+			due.Next = strconv.Itoa(i)
+			break
+		}
+		due.Schedules = append(due.Schedules, f.records[i])
 	}
 	return due, f.err
 }
@@ -235,6 +242,34 @@ func TestFullTickIsLeftAlone(t *testing.T) {
 	round(Outcome{Fired: 1})
 	if len(f.calls) != 3 {
 		t.Errorf("%d calls of Fire", len(f.calls))
+	}
+}
+
+// Rule C17.110: more due ticks than a page has cannot fire, and hold up no later ones.
+func TestHeldTicksHoldUpNoLaterOnes(t *testing.T) {
+	t.Parallel()
+	var records []contract.ScheduleRecord
+	for i := range 250 {
+		records = append(records, due(fmt.Sprintf("full%d", i), nil))
+	}
+	f, firing, _ := newFirer(append(records, due("free", nil))...)
+	f.answer = func(item contract.FireItem) contract.FireResult {
+		if item.Name != "free" {
+			return contract.FireResult{Status: contract.FireFull, Err: duly.ErrFull}
+		}
+		return contract.FireResult{Status: contract.FireFired}
+	}
+	o, err := firing.Round(t.Context(), duly.Q("q"), 0)
+	if err != nil || o != (Outcome{Fired: 1, Pause: contract.FullPause}) || len(f.calls) != 3 {
+		t.Errorf("%+v, %v after %d calls of Fire", o, err, len(f.calls))
+	}
+
+	// All others are left alone. A round reads them, and calls nothing.
+	f.records[250].Next = f.clock.Now().UnixMilli()
+	f.reads = 0
+	o, err = firing.Round(t.Context(), duly.Q("q"), 0)
+	if err != nil || o.Fired != 1 || len(f.calls) != 4 || len(f.calls[3]) != 1 || f.reads != 3 {
+		t.Errorf("%+v, %v after %d calls of Fire and %d reads", o, err, len(f.calls), f.reads)
 	}
 }
 

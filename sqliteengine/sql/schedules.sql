@@ -27,7 +27,7 @@ DELETE FROM schedules WHERE queue = ?1 AND name = ?2;
 -- name: schedules_due
 SELECT name, version, paused, next, last, fired, skipped, missed, held, record
   FROM schedules INDEXED BY schedules_ticks
- WHERE queue = ?1 AND place <= ?2 ORDER BY place, name LIMIT ?3;
+ WHERE queue = ?1 AND place <= ?2 AND (place, name) > (?3, ?4) ORDER BY place, name LIMIT ?5;
 
 -- name: schedules_page
 SELECT name, version, paused, next, last, fired, skipped, missed, held, record, place

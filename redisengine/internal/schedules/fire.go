@@ -1,6 +1,7 @@
 package schedules
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -16,10 +17,14 @@ import (
 )
 
 // DueSchedules implements contract.Firer.
-func (e *Schedules) DueSchedules(ctx context.Context, ref duly.QueueRef, shard int) (due contract.DueSchedules, err error) {
-	if err := e.admit(ctx, contract.ValidateSchedules(ref, &duly.PageParams{})); err != nil {
+func (e *Schedules) DueSchedules(ctx context.Context, ref duly.QueueRef, shard int, cursor string) (
+	due contract.DueSchedules, err error,
+) {
+	from, err := readPlace(cursor)
+	if err := e.admit(ctx, cmp.Or(contract.ValidateSchedules(ref, &duly.PageParams{}), err)); err != nil {
 		return due, err
 	}
+	from.shard = shard
 	err = e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
 		due = contract.DueSchedules{TTL: duly.None}
 		if shard < 0 || q.Shard(shard) == nil {
@@ -31,11 +36,14 @@ func (e *Schedules) DueSchedules(ctx context.Context, ref duly.QueueRef, shard i
 		}
 
 		asked := e.Local().Mono()
-		l, err := e.list(ctx, q, place{shard: shard}, true, contract.MaxDue)
+		l, err := e.list(ctx, q, from, true, contract.MaxDue)
 		if err != nil {
 			return err
 		}
 		due.Now, due.TTL, due.Schedules = l.us/1000, q.Config.Defaults.TTL, l.records
+		if len(l.records)+len(l.unreadable) == contract.MaxDue {
+			due.Next = l.end.String()
+		}
 		e.passes.noteNext(catalog.ShardRef{Ref: q.Ref, Index: shard}, l.next, e.reading(l.us, asked))
 		return e.setAside(ctx, q, shard, l.unreadable)
 	})

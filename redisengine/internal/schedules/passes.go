@@ -26,6 +26,8 @@ type Passes struct {
 	timers  map[catalog.ShardRef]*tickTimer
 	// held has the time, on the monotonic clock, until which a shard's due ticks are not fired.
 	held map[catalog.ShardRef]time.Duration
+	// ahead has when the first tick comes that is not due yet, of the shards with a pass under way.
+	ahead map[catalog.ShardRef]time.Duration
 }
 
 // tickTimer starts a pass when a tick is due.
@@ -40,7 +42,7 @@ func New(c *catalog.Catalog, run func(func())) (*Schedules, *Passes) {
 	p := &Passes{
 		store: c.Store, run: run,
 		running: map[catalog.ShardRef]bool{}, timers: map[catalog.ShardRef]*tickTimer{},
-		held: map[catalog.ShardRef]time.Duration{},
+		held: map[catalog.ShardRef]time.Duration{}, ahead: map[catalog.ShardRef]time.Duration{},
 	}
 	e := &Schedules{Catalog: c, passes: p}
 	p.firing = schedule.NewFiring(e, c.Local(), c.Settings.Logger)
@@ -92,7 +94,12 @@ func (p *Passes) round(ctx context.Context, at catalog.ShardRef) (schedule.Outco
 	delete(p.held, at)
 	if o.Pause > 0 && !o.More {
 		p.held[at] = p.store.Local().Mono() + o.Pause
+		// Another schedule may tick before the pause ends.
+		if ahead, ok := p.ahead[at]; ok {
+			p.held[at] = min(p.held[at], ahead)
+		}
 	}
+	delete(p.ahead, at)
 	return o, err
 }
 
@@ -140,7 +147,11 @@ func (p *Passes) Keep(at catalog.ShardRef, tick int64, r store.Reading) {
 	if p.timers[at] == nil {
 		p.timers[at] = &tickTimer{}
 	}
-	p.setTimer(at, p.store.Until(tick, r))
+	fires := p.store.Until(tick, r)
+	if held, ok := p.held[at]; ok {
+		p.held[at] = min(held, fires)
+	}
+	p.setTimer(at, fires)
 }
 
 // noteNext sets the timer of a shard whose ticks this process fires. tick is the time of the next
@@ -148,6 +159,9 @@ func (p *Passes) Keep(at catalog.ShardRef, tick int64, r store.Reading) {
 func (p *Passes) noteNext(at catalog.ShardRef, tick int64, r store.Reading) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if tick > r.Milli() {
+		p.ahead[at] = p.store.Until(tick, r)
+	}
 	if p.timers[at] == nil || p.closed {
 		return
 	}

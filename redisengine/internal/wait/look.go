@@ -223,8 +223,8 @@ func (h *Hub) lookAgain(ctx context.Context, at Door) (ready bool, err error) {
 		if q == nil {
 			return nil
 		}
-		looks := make([]lookResult, len(q.Shards))
-		if err := h.look(ctx, h.watchesOf(q), false, func(i int, l lookResult) { looks[i] = l }); err != nil {
+		looks, shards := make([]lookResult, len(q.Shards)), h.watchesOf(q)
+		if err := h.look(ctx, shards, false, func(i int, l lookResult) { looks[i] = l }); err != nil {
 			return err
 		}
 		for i, l := range looks {
@@ -232,7 +232,9 @@ func (h *Hub) lookAgain(ctx context.Context, at Door) (ready bool, err error) {
 			if l.stale {
 				return &catalog.Stale{Shard: q.Shards[i], Value: catalog.UnknownConfig}
 			}
-			ready = ready || l.deliverable > 0 && doorOf(q) == at
+			// A due tick counts as a job here, too.
+			due := h.startTicks(shards[i], l)
+			ready = ready || (l.deliverable > 0 || due) && doorOf(q) == at
 		}
 		return nil
 	})
