@@ -57,12 +57,15 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Tracer traces requests and pushes.
+// Tracer traces requests, pushes and ticks.
 type Tracer interface {
 	route.Tracer
 	// Pushing is the function of [observe.Observer].
 	Pushing(ctx context.Context, jobs []duly.Job) (
 		context.Context, []duly.Job, func(results []duly.PushResult, err error))
+	// Firing is the function of [observe.Observer].
+	Firing(ctx context.Context, q duly.QueueRef, now int64, items []contract.FireItem) (
+		context.Context, []contract.FireItem, func(results []contract.FireResult, err error))
 }
 
 // Store has the parts of an engine that a server needs in addition to jobs. Only Registry must be

@@ -46,6 +46,12 @@ func (a *allTracer) Pushing(ctx context.Context, jobs []duly.Job) (
 	return ctx, jobs, func([]duly.PushResult, error) {}
 }
 
+func (*allTracer) Firing(ctx context.Context, _ duly.QueueRef, _ int64, items []contract.FireItem) (
+	context.Context, []contract.FireItem, func([]contract.FireResult, error),
+) {
+	return ctx, items, func([]contract.FireResult, error) {}
+}
+
 // With all observers of calls switched on, a push by HTTP passes one decorator, or two with pools.
 // Pools choose an engine, so they do not count as a decorator. internal/archtest lists the types
 // that can be one, because a method that an embedded engine provides is not in a stack.

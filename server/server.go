@@ -105,7 +105,7 @@ func observedEngine(cfg *Config) *observe.Engine {
 		e.Observe(log.observer())
 	}
 	if cfg.Tracer != nil {
-		e.Observe(observe.Observer{Pushing: cfg.Tracer.Pushing})
+		e.Observe(observe.Observer{Pushing: cfg.Tracer.Pushing, Firing: cfg.Tracer.Firing})
 	}
 	return e
 }

@@ -206,6 +206,9 @@ func (f *fireCall) push(t *tx, q *queue, item *contract.FireItem, previous int64
 	return run.push(t, q)
 }
 
+// ObserveFire implements contract.FireObserver.
+func (e scheduleAPI) ObserveFire(f contract.Firing) { e.firing.ObserveFire(f) }
+
 // fireRound runs one round of the due ticks of a queue. more reports whether another round may find
 // due ticks.
 func (e *store) fireRound(ctx context.Context, ref duly.QueueRef) (fired int, more bool, err error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -17,6 +18,8 @@ type Firing struct {
 	engine contract.Firer
 	clock  duly.Clock
 	log    *slog.Logger
+	// observer is nil for none.
+	observer atomic.Pointer[contract.Firing]
 
 	mu      sync.Mutex
 	closed  bool
@@ -74,6 +77,28 @@ func NewFiring(engine contract.Firer, clock duly.Clock, log *slog.Logger) *Firin
 		engine: engine, clock: clock, log: log,
 		rounds: map[place]*round{}, held: map[name]heldTick{}, logged: map[event]int64{},
 	}
+}
+
+// ObserveFire implements contract.FireObserver.
+func (f *Firing) ObserveFire(observer contract.Firing) {
+	if observer == nil {
+		f.observer.Store(nil)
+		return
+	}
+	f.observer.Store(&observer)
+}
+
+// observed calls the engine, and the observer before and after the call.
+func (f *Firing) observed(ctx context.Context, q duly.QueueRef, now int64, items []contract.FireItem) (
+	results []contract.FireResult, err error,
+) {
+	if observer := f.observer.Load(); observer != nil {
+		var end func([]contract.FireResult, error)
+		ctx, items, end = (*observer)(ctx, q, now, items)
+		// The function ends a span also if the engine panics.
+		defer func() { end(results, err) }()
+	}
+	return f.engine.Fire(ctx, q, items)
 }
 
 // Close waits until the rounds and functions under way have returned. All later calls of
@@ -169,7 +194,7 @@ func (f *Firing) fire(ctx context.Context, p place, due *contract.DueSchedules, 
 	if len(items) == 0 {
 		return false, false, nil
 	}
-	results, err := f.engine.Fire(ctx, p.queue, items)
+	results, err := f.observed(ctx, p.queue, due.Now, items)
 	if err != nil {
 		return false, false, err
 	}

@@ -326,3 +326,31 @@ func TestStaleAndEarlyTicksDoNotPause(t *testing.T) {
 		t.Errorf("the log is\n%s", log.String())
 	}
 }
+
+// An observer sees each Fire with the engine's clock, may replace its items, and gets the result.
+func TestObserverSeesEachFire(t *testing.T) {
+	t.Parallel()
+	f, firing, _ := newFirer(due("a", nil), due("b", nil))
+	f.clock.Advance(3 * time.Second)
+	ended := 0
+	firing.ObserveFire(func(ctx context.Context, q duly.QueueRef, now int64, items []contract.FireItem) (
+		context.Context, []contract.FireItem, func([]contract.FireResult, error),
+	) {
+		if q != duly.Q("q") || now-items[0].Tick != 3000 || len(items) != 2 {
+			t.Errorf("a fire in %s at %d has the items %+v", q, now, items)
+		}
+		return ctx, items[:1], func(results []contract.FireResult, err error) {
+			if ended++; len(results) != 1 || results[0].Status != contract.FireFired || err != nil {
+				t.Errorf("the fire ended with %+v, %v", results, err)
+			}
+		}
+	})
+	if o, err := firing.Round(t.Context(), duly.Q("q"), 0); err != nil || o.Fired != 1 || ended != 1 {
+		t.Errorf("%+v, %v, ended %d times", o, err, ended)
+	}
+
+	firing.ObserveFire(nil)
+	if o, err := firing.Round(t.Context(), duly.Q("q"), 0); err != nil || o.Fired != 1 || ended != 1 {
+		t.Errorf("without an observer: %+v, %v, ended %d times", o, err, ended)
+	}
+}

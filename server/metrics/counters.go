@@ -16,7 +16,12 @@ type counters struct {
 	delivered atomic.Int64
 	settled   [duly.Bury + 1]atomic.Int64 // settled jobs by settlement
 	late      atomic.Pointer[durations]   // histogram of lateness; nil means the common histogram
+	ticks     [len(tickOutcomes)]atomic.Int64
+	tickLate  atomic.Pointer[durations] // histogram of the lateness of ticks; nil without ticks, and as late
 }
+
+// tickOutcomes are the outcomes of ticks, in the order of their counters.
+var tickOutcomes = [...]string{"fired", "skipped", "missed"}
 
 // pushes returns the counters of pushed jobs. It returns nil for nil.
 func (c *counters) pushes() []atomic.Int64 {
@@ -40,10 +45,12 @@ type counterSet struct {
 	maxHistograms int
 	other         counters // counters of the queues without a slot
 	otherLate     *durations
+	otherTickLate *durations
 }
 
 func newCounterSet(maximum int) *counterSet {
-	s := &counterSet{maxHistograms: min(maximum, maxHistograms), otherLate: newDurations(latenessBounds)}
+	s := &counterSet{maxHistograms: min(maximum, maxHistograms), otherLate: newDurations(latenessBounds),
+		otherTickLate: newDurations(latenessBounds)}
 	s.slots = NewSlots(SlotsConfig[duly.QueueRef, *counters]{
 		Max: maximum, New: s.newCounters, Evict: func(_ duly.QueueRef, c *counters) { s.evict(c) },
 		Name: func(q duly.QueueRef) (string, string) { return q.Namespace, q.Name },
@@ -57,6 +64,22 @@ func (s *counterSet) get(ref duly.QueueRef) *counters {
 		return c
 	}
 	return &s.other
+}
+
+// tickLateness returns the histogram of a queue's ticks. Few queues have schedules, so it is created with the
+// first tick. A queue whose deliveries share a histogram shares this one too.
+func (s *counterSet) tickLateness(c *counters) *durations {
+	if c.late.Load() == nil {
+		return s.otherTickLate
+	}
+	if c.tickLate.Load() == nil {
+		c.tickLate.CompareAndSwap(nil, newDurations(latenessBounds))
+	}
+	// The queue may lose it meanwhile.
+	if h := c.tickLate.Load(); h != nil {
+		return h
+	}
+	return s.otherTickLate
 }
 
 // newCounters creates the counters of a queue. The histograms are divided among namespaces in the
@@ -95,6 +118,7 @@ func (s *counterSet) freeHistogram(all map[duly.QueueRef]*counters, histograms m
 		if h := c.late.Load(); h != nil && histograms[q.Namespace] == most {
 			c.late.Store(nil)
 			s.otherLate.absorb(h)
+			s.takeTickLateness(c)
 			return true
 		}
 	}
@@ -116,8 +140,19 @@ func (s *counterSet) evict(c *counters) {
 	for i := range c.settled {
 		s.other.settled[i].Add(c.settled[i].Swap(0))
 	}
+	for i := range c.ticks {
+		s.other.ticks[i].Add(c.ticks[i].Swap(0))
+	}
 	if h := c.late.Swap(nil); h != nil {
 		s.otherLate.absorb(h)
+	}
+	s.takeTickLateness(c)
+}
+
+// takeTickLateness takes the histogram of ticks from a queue.
+func (s *counterSet) takeTickLateness(c *counters) {
+	if h := c.tickLate.Swap(nil); h != nil {
+		s.otherTickLate.absorb(h)
 	}
 }
 
@@ -141,6 +176,7 @@ func (s *counterSet) collect(ch chan<- prometheus.Metric) {
 	}
 	s.other.collect(ch, otherName, otherName)
 	s.otherLate.collect(ch, jobLateness, otherName, otherName)
+	s.otherTickLate.collect(ch, tickLateness, otherName, otherName)
 }
 
 // collect omits counters that are zero, because with several servers, many queues are pushed to
@@ -162,8 +198,14 @@ func (c *counters) collect(ch chan<- prometheus.Metric, namespace, queue string)
 	for s := duly.Ack; s <= duly.Bury; s++ {
 		nonZero(jobsSettled, c.settled[s].Load(), s.String())
 	}
+	for i, outcome := range tickOutcomes {
+		nonZero(ticks, c.ticks[i].Load(), outcome)
+	}
 	if h := c.late.Load(); h != nil {
 		h.collect(ch, jobLateness, namespace, queue)
+	}
+	if h := c.tickLate.Load(); h != nil {
+		h.collect(ch, tickLateness, namespace, queue)
 	}
 }
 

@@ -134,6 +134,11 @@ var (
 		"Settles that were refused one by one, by error code. lease_lost means that the settle came too late.", "code")
 	jobLateness = defineQueue("delivery_lateness_seconds", histogram,
 		"The time of a delivery minus the due time of its job, on the engine's clock.")
+	ticks = defineQueue("ticks_total", counter,
+		"Ticks of schedules that this server has processed, by outcome: fired (a run was made), skipped (an earlier run "+
+			"waits or runs) or missed (too old, or refused by the queue's settings).", "outcome")
+	tickLateness = defineQueue("tick_lateness_seconds", histogram,
+		"How long after its tick a run was made or skipped, on the engine's clock.")
 	longPolls = define("long_polls", gauge,
 		"Requests that wait now, for a job or for reports of removed jobs.")
 	httpRequests = define("http_requests_total", counter,

@@ -3,6 +3,7 @@ package metrics
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
@@ -19,6 +20,7 @@ func (m *Metrics) Observer() observe.Observer {
 		Settled: func(_ context.Context, namespace string, outcomes []duly.SettleRequest, errs []error, _ error) {
 			m.settled(contract.NamespaceOr(namespace), outcomes, errs)
 		},
+		Firing:  m.firing,
 		Waiting: m.Polling,
 		Destroyed: func(q duly.QueueRef, err error) {
 			if err == nil {
@@ -88,6 +90,42 @@ func (m *Metrics) deliver(c *counters, late *observations) {
 		h = m.queues.otherLate
 	}
 	h.add(late)
+}
+
+// firing counts the ticks that this process fires.
+func (m *Metrics) firing(ctx context.Context, q duly.QueueRef, now int64, items []contract.FireItem) (
+	context.Context, []contract.FireItem, func([]contract.FireResult, error),
+) {
+	return ctx, items, func(results []contract.FireResult, err error) {
+		if err == nil {
+			m.ticked(q.Normal(), now, items, results)
+		}
+	}
+}
+
+func (m *Metrics) ticked(q duly.QueueRef, now int64, items []contract.FireItem, results []contract.FireResult) {
+	var sum contract.TickCounts
+	var late observations
+	for i := range results {
+		n := items[i].Counts(&results[i])
+		sum.Fired += n.Fired
+		sum.Skipped += n.Skipped
+		sum.Missed += n.Missed
+		// A tick that is missed has no moment at which it fires.
+		if n.Fired+n.Skipped > 0 {
+			late.note(latenessBounds, time.Duration(now-items[i].Tick)*time.Millisecond)
+		}
+	}
+
+	c := m.queues.get(q)
+	for i, n := range [...]int64{sum.Fired, sum.Skipped, sum.Missed} {
+		if n > 0 {
+			c.ticks[i].Add(n)
+		}
+	}
+	if late.total > 0 {
+		m.queues.tickLateness(c).add(&late)
+	}
 }
 
 // Polling adds n to the number of requests that wait.

@@ -77,6 +77,7 @@ func (m *Metrics) Queues() int { return m.cfg.Queues }
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*definition{
 		jobsPushed, published, jobsDelivered, jobsSettled, jobsRefused, publishRefused, settlesRefused, jobLateness,
+		ticks, tickLateness,
 		longPolls, httpRequests, httpDuration, tokensRefused, callsLimited, engineCalls, buildInfo,
 	} {
 		ch <- d.desc

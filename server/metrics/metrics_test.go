@@ -502,3 +502,48 @@ func BenchmarkJob(b *testing.B) {
 		})
 	}
 }
+
+// Ticks are counted by what became of them, with the lateness of those that fired or were skipped.
+func TestTicksAreCounted(t *testing.T) {
+	t.Parallel()
+	m := New(Config{})
+	fire := func(queue string, err error, items []contract.FireItem, results []contract.FireResult) {
+		_, _, end := m.Observer().Firing(t.Context(), duly.QueueRef{Name: queue}, 10_000, items)
+		end(results, err)
+	}
+	job := &duly.Job{}
+	fired := contract.FireResult{Status: contract.FireFired, Run: duly.PushResult{Status: duly.Created}}
+	items := []contract.FireItem{
+		{Tick: 9980, Job: job, Missed: 3}, {Tick: 9000, Job: job}, {Tick: 1000, Missed: 7}, {Tick: 2000, Job: job}, {Tick: 1, Job: job},
+	}
+	results := []contract.FireResult{
+		fired, {Status: contract.FireFired, Run: duly.PushResult{Status: duly.Merged}}, {Status: contract.FireFired},
+		{Status: contract.FireFired, Run: duly.PushResult{Err: duly.ErrInvalid}}, {Status: contract.FireStale},
+	}
+	fire("q", nil, items, results)
+	fire("q", duly.ErrUnavailable, items, nil)
+	text := gathered(t, m)
+	for _, want := range []string{
+		"duly_ticks_total{default,fired,q} 1\n", "duly_ticks_total{default,skipped,q} 1\n",
+		"duly_ticks_total{default,missed,q} 11\n", "duly_tick_lateness_seconds{default,q} 2\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %s in\n%s", want, text)
+		}
+	}
+
+	// The queues without series of their own share one, and so do their histograms.
+	m = New(Config{Queues: 1})
+	for _, queue := range []string{"a", "b"} {
+		fire(queue, nil, items[:1], results[:1])
+	}
+	text = gathered(t, m)
+	for _, want := range []string{
+		"duly_ticks_total{_other,fired,_other} 1\n", "duly_tick_lateness_seconds{_other,_other} 1\n",
+		"duly_ticks_total{default,fired,a} 1\n", "duly_tick_lateness_seconds{default,a} 1\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("there is no %s in\n%s", want, text)
+		}
+	}
+}

@@ -5,6 +5,7 @@ package observe
 
 import (
 	"context"
+	"slices"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
@@ -21,6 +22,9 @@ type Observer struct {
 	Pushed   func(ctx context.Context, jobs []duly.Job, results []duly.PushResult, err error)
 	Reserved func(ctx context.Context, deliveries []duly.Delivery, err error)
 	Settled  func(ctx context.Context, namespace string, outcomes []duly.SettleRequest, errs []error, err error)
+	// Firing is called before the process fires ticks, and returns a function that is called
+	// with the result, as Pushing does. No caller waits for it.
+	Firing contract.Firing
 	// Waiting is called with 1 when a call begins to wait, and with -1 when it ends.
 	Waiting func(n int)
 	// Destroyed is called after a queue was destroyed, and after an error, which may hide
@@ -39,10 +43,44 @@ type Engine struct {
 }
 
 // New returns an engine that calls e, and then the observers in their order.
-func New(e contract.Engine, observers ...Observer) *Engine { return &Engine{e, observers} }
+func New(e contract.Engine, observers ...Observer) *Engine {
+	o := &Engine{Engine: e}
+	for i := range observers {
+		o.Observe(observers[i])
+	}
+	return o
+}
 
 // Observe adds an observer. It must be called before the engine's first call.
-func (e *Engine) Observe(o Observer) { e.observers = append(e.observers, o) }
+func (e *Engine) Observe(o Observer) {
+	e.observers = append(e.observers, o)
+	// The engine fires ticks by itself, so it calls the observers. It may do so during later calls of
+	// Observe, and then has the list of before.
+	if f, ok := e.Engine.(contract.FireObserver); ok && o.Firing != nil {
+		f.ObserveFire(firing(slices.Clone(e.observers)))
+	}
+}
+
+// firing calls the observers before and after a Fire.
+func firing(observers []Observer) contract.Firing {
+	return func(ctx context.Context, q duly.QueueRef, now int64, items []contract.FireItem) (
+		context.Context, []contract.FireItem, func([]contract.FireResult, error),
+	) {
+		var ends []func([]contract.FireResult, error)
+		for i := range observers {
+			if begin := observers[i].Firing; begin != nil {
+				var end func([]contract.FireResult, error)
+				ctx, items, end = begin(ctx, q, now, items)
+				ends = append(ends, end)
+			}
+		}
+		return ctx, items, func(results []contract.FireResult, err error) {
+			for _, end := range slices.Backward(ends) {
+				end(results, err)
+			}
+		}
+	}
+}
 
 // Namespace implements contract.Namespacer.
 func (e *Engine) Namespace() string { return duly.NamespaceOf(e.Engine) }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/dulymq/duly"
@@ -133,5 +134,42 @@ func TestObserversAreCalledAfterAFault(t *testing.T) {
 		if ended != 1 || destroyed != 1 {
 			t.Errorf("panics %v: ended %d times, destroyed %d times, want once each", panics, ended, destroyed)
 		}
+	}
+}
+
+// ticking is an engine that fires ticks by itself.
+type ticking struct {
+	contract.Engine
+	firing contract.Firing
+}
+
+func (e *ticking) ObserveFire(f contract.Firing) { e.firing = f }
+
+// Every observer sees the ticks that the engine fires, in their order.
+func TestObserversSeeTicks(t *testing.T) {
+	t.Parallel()
+	var calls []string
+	observer := func(name string) observe.Observer {
+		return observe.Observer{Firing: func(ctx context.Context, _ duly.QueueRef, _ int64, items []contract.FireItem) (
+			context.Context, []contract.FireItem, func([]contract.FireResult, error),
+		) {
+			calls = append(calls, "begin "+name)
+			items = append(slices.Clone(items), contract.FireItem{Name: name})
+			return context.WithValue(ctx, key{}, name), items, func([]contract.FireResult, error) {
+				calls = append(calls, "end "+name)
+			}
+		}}
+	}
+	engine := &ticking{}
+	e := observe.New(engine, observer("a"), observe.Observer{})
+	e.Observe(observer("b"))
+
+	ctx, items, end := engine.firing(t.Context(), duly.Q("q"), 0, nil)
+	if ctx.Value(key{}) != "b" || len(items) != 2 || items[0].Name != "a" {
+		t.Errorf("the items are %+v", items)
+	}
+	end(nil, nil)
+	if got := strings.Join(calls, ", "); got != "begin a, begin b, end b, end a" {
+		t.Errorf("the calls are %s", got)
 	}
 }

@@ -12,6 +12,16 @@ import (
 // moves. OnResult must be called before the first call.
 func (r *Pools) OnResult(f func(ctx context.Context, pool string, err error)) { r.onResult.Store(&f) }
 
+// ObserveFire implements contract.FireObserver, for the engines of all pools.
+func (r *Pools) ObserveFire(f contract.Firing) {
+	r.onFire.Store(&f)
+	for _, p := range r.all {
+		p.mu.Lock()
+		p.observeFire(&f)
+		p.mu.Unlock()
+	}
+}
+
 // report calls the function of OnResult.
 func (r *Pools) report(ctx context.Context, pool string, err error) {
 	if f := r.onResult.Load(); f != nil {

@@ -80,6 +80,14 @@ func (p *pool) setEngine(engine contract.Engine) {
 		return
 	}
 	p.engine, p.observed.Engine = engine, engine
+	p.observeFire(p.observed.pools.onFire.Load())
+}
+
+// observeFire passes the observer of ticks to the engine, if that is open. The caller holds the lock.
+func (p *pool) observeFire(f *contract.Firing) {
+	if o, ok := p.engine.(contract.FireObserver); ok && f != nil {
+		o.ObserveFire(*f)
+	}
 }
 
 func (p *pool) close() error {

@@ -38,6 +38,8 @@ type Pools struct {
 	reload  chan struct{}
 	// Function that OnResult has set.
 	onResult atomic.Pointer[func(ctx context.Context, pool string, err error)]
+	// Function that ObserveFire has set.
+	onFire atomic.Pointer[contract.Firing]
 
 	mu            sync.RWMutex
 	watching      bool   // whether the default engine reports changes

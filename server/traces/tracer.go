@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/otelduly"
 	"github.com/dulymq/duly/server/observe"
 	"github.com/dulymq/duly/server/route"
@@ -19,11 +20,15 @@ import (
 type Tracer struct {
 	tracer trace.Tracer
 	push   observe.Pushing
+	fire   contract.Firing
 }
 
 // New returns a Tracer that records spans with a provider.
 func New(p trace.TracerProvider) *Tracer {
-	return &Tracer{p.Tracer("github.com/dulymq/duly/server/traces"), otelduly.Pushing(otelduly.Provider(p))}
+	return &Tracer{
+		p.Tracer("github.com/dulymq/duly/server/traces"), otelduly.Pushing(otelduly.Provider(p)),
+		otelduly.Firing(otelduly.Provider(p)),
+	}
 }
 
 // Pushing implements server.Tracer. It gives the jobs the trace of the caller's request.
@@ -31,6 +36,13 @@ func (t *Tracer) Pushing(ctx context.Context, jobs []duly.Job) (
 	context.Context, []duly.Job, func(results []duly.PushResult, err error),
 ) {
 	return t.push(ctx, jobs)
+}
+
+// Firing implements server.Tracer: the run of a tick carries the trace of its Fire.
+func (t *Tracer) Firing(ctx context.Context, q duly.QueueRef, now int64, items []contract.FireItem) (
+	context.Context, []contract.FireItem, func(results []contract.FireResult, err error),
+) {
+	return t.fire(ctx, q, now, items)
 }
 
 // Begin implements route.Tracer.

@@ -64,6 +64,9 @@ func (p *Passes) Close() {
 	p.firing.Close()
 }
 
+// ObserveFire implements contract.FireObserver.
+func (e *Schedules) ObserveFire(f contract.Firing) { e.passes.firing.ObserveFire(f) }
+
 // Start implements catalog.Ticks.
 func (p *Passes) Start(at catalog.ShardRef) bool {
 	p.mu.Lock()
