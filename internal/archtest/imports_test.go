@@ -22,7 +22,7 @@ var (
 		"internal/proctest", "internal/faultproxy"}
 	// testModules are linked into tests only.
 	testModules = []string{"pgregory.net/rapid", "go.uber.org/goleak", "github.com/anishathalye/porcupine",
-		"github.com/standard-webhooks/standard-webhooks", "github.com/netresearch/go-cron"}
+		"github.com/standard-webhooks/standard-webhooks", "github.com/netresearch/go-cron", "github.com/chromedp"}
 )
 
 // inputOutput has the packages for input and output, which the root package must not import.
