@@ -13,13 +13,13 @@ PLATFORMS ?= darwin/arm64 windows/amd64 linux/arm64
 # -vet=off: the target vet has vetted every package.
 # -timeout holds per package; the whole of `make test` is meant to take less.
 TEST      := $(GO) test -count=1 -vet=off -parallel $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
-# Examples with libraries of their own are modules of their own, which ./... leaves out.
-MODULES   := examples/adaptivelimit
+# Parts with libraries of their own are modules of their own, which ./... leaves out.
+MODULES   := examples/adaptivelimit test/browser
 # Long suites ask for this variable; without it they run their short form.
 LONG      := DULY_LONG=1 $(TEST) -v
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race vet modules fmt prose cross model chaos fuzz mutate bench release release-check clean
+.PHONY: help run build test race vet modules browser fmt prose cross model chaos fuzz mutate bench release release-check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -45,11 +45,14 @@ race: tools-race ## the short tests again, under the race detector
 vet: ## go vet
 	$(GO) vet ./...
 
-modules: ## vet and test the examples that are modules of their own
+modules: ## vet and test the parts that are modules of their own
 	@set -e; for m in $(MODULES); do \
 		echo "test $$m"; \
 		(cd "$$m" && $(GO) vet ./... && $(TEST) ./...); \
 	done
+
+browser: tools-browser ## the dashboard in headless Chromium alone (RUN=pattern)
+	cd test/browser && $(TEST) -v -timeout 10m -run '$(RUN)' ./...
 
 fmt: ## fail on a file that gofmt would change
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then printf 'gofmt would change:\n%s\n' "$$out" >&2; exit 1; fi
@@ -101,8 +104,10 @@ clean: ## remove what the build and the benchmark made; ./duly-data stays
 	rm -rf ./bin ./dist ./bench-data
 
 # What the tests call beside Go. Missing tools are installed where that is possible and named where it is not.
-.PHONY: tools-test tools-race
+.PHONY: tools-test tools-race tools-browser
 tools-test:
-	@scripts/install-test-tools strace unshare mount nsenter redis-server cc
+	@scripts/install-test-tools strace unshare mount nsenter redis-server cc chromium
+tools-browser:
+	@scripts/install-test-tools chromium
 tools-race:
 	@scripts/install-test-tools cc redis-server
