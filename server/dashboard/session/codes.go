@@ -1,0 +1,61 @@
+package session
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+const (
+	// CodeLifetime is how long a login code is valid.
+	CodeLifetime = time.Minute
+	// maxCodes bounds the codes in memory. Beyond it the oldest one is dropped.
+	maxCodes = 100
+)
+
+// Codes are login codes: each opens one session of the caller that asked for it.
+type Codes struct {
+	Clock duly.Clock
+
+	mu    sync.Mutex
+	codes []code // oldest first
+}
+
+type code struct {
+	hash    [32]byte // so that a comparison says nothing about the code
+	token   [32]byte
+	account string
+	until   time.Duration // monotonic
+}
+
+// Create returns a code for a session of a token or an account.
+func (c *Codes) Create(token [32]byte, account string) string {
+	text := rand.Text()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.codes) >= maxCodes {
+		c.codes = c.codes[1:]
+	}
+	c.codes = append(c.codes, code{
+		hash: sha256.Sum256([]byte(text)), token: token, account: account, until: c.Clock.Mono() + CodeLifetime,
+	})
+	return text
+}
+
+// Redeem returns the caller that created a code, once. ok is false for an unknown, used or old code.
+func (c *Codes) Redeem(text string) (token [32]byte, account string, ok bool) {
+	hash, now := sha256.Sum256([]byte(text)), c.Clock.Mono()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, known := range c.codes {
+		if known.hash != hash {
+			continue
+		}
+		c.codes = append(c.codes[:i], c.codes[i+1:]...)
+		return known.token, known.account, now < known.until
+	}
+	return token, "", false
+}
