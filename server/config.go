@@ -33,6 +33,8 @@ type Config struct {
 	Settings Settings
 	Limits   Limits
 	Lmstfy   Lmstfy
+	// UI, if set, makes the server serve the dashboard.
+	UI *UIConfig
 	// Push, if set, makes the server send the jobs of push queues. It needs a Targeter.
 	Push *PushConfig
 

@@ -93,6 +93,11 @@ func New(cfg Config) (*Server, error) {
 
 	s.router = newRouter(&cfg, s.guard, draining)
 	s.mount(&cfg, observed, topics)
+	if cfg.UI != nil {
+		if s.admin, err = s.withDashboard(&cfg, observed, s.admin); err != nil {
+			return nil, err
+		}
+	}
 	return s, nil
 }
 

@@ -72,6 +72,13 @@ var importRules = []importRule{
 	{"a template keeps every exported method in the binary, which grows by half", func(from, path, _ string) bool {
 		return slices.Contains([]string{"text/template", "html/template"}, path)
 	}},
+	{"only server imports the dashboard", func(from, _, to string) bool {
+		return under(to, "server/dashboard") && from != "server" && !under(from, "server/dashboard", "test")
+	}},
+	{"the dashboard calls the engine in this process", func(from, path, to string) bool {
+		return under(from, "server/dashboard") && to != "" && !under(to, "server/dashboard") && !slices.Contains([]string{
+			".", "contract", "internal/durable", "internal/ownfile", "internal/wire", "server/auth", "server/route"}, to)
+	}},
 	{"worker takes no module", func(from, path, to string) bool {
 		return under(from, "worker") && to == "" && !standard(path)
 	}},

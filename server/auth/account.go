@@ -77,8 +77,23 @@ func (g *Guard) account(credentials string, from Remote) (*Grant, error) {
 			contract.Errorf(duly.CodeUnauthorized, "no account has this name and password; check both"))
 	}
 
+	return accountGrant(name), nil
+}
+
+func accountGrant(name string) *Grant {
 	return &Grant{
 		Token:   contract.Token{Namespace: contract.AllNamespaces, Rights: contract.RightAdmin, Description: name},
 		account: name, key: "account " + name, ctx: context.Background(),
-	}, nil
+	}
+}
+
+// AdmitAccount returns the grant of an account that has proved its password before. It returns
+// [duly.ErrUnauthorized] if the account is gone.
+func (g *Guard) AdmitAccount(name string) (*Grant, error) {
+	for _, a := range *g.accounts.Load() {
+		if a.Name == name {
+			return accountGrant(name), nil
+		}
+	}
+	return nil, contract.Errorf(duly.CodeUnauthorized, "the account is gone")
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -207,9 +208,13 @@ func checkStart(ctx context.Context, data string, c *config.Loaded) (cleanUp fun
 		if err == nil {
 			return
 		}
-		// The start may have created the key. A folder with more files has served.
-		if files, _ := os.ReadDir(data); len(files) == 1 && files[0].Name() == keyFile {
-			_ = os.Remove(filepath.Join(data, keyFile))
+		// The start may have created the keys. A folder with more files has served.
+		keys := []string{keyFile, server.UIKeyFile}
+		files, _ := os.ReadDir(data)
+		if !slices.ContainsFunc(files, func(f fs.DirEntry) bool { return !slices.Contains(keys, f.Name()) }) {
+			for _, name := range keys {
+				_ = os.Remove(filepath.Join(data, name))
+			}
 		}
 		_ = os.Remove(data) // fails if the folder is not empty
 	}
@@ -256,6 +261,9 @@ func (a *app) newServer(r *reloader, engine contract.Engine, maxBody int, t *tel
 		return nil, err
 	}
 	c.Push = push
+	if c.UI, err = newUIConfig(&settings.UI, r.data); err != nil {
+		return nil, err
+	}
 	t.addTo(&c)
 	// Pools have a store of their own, in the default pool.
 	if in, ok := engine.(*pools.Pools); ok {
@@ -312,7 +320,7 @@ func (a *app) printBanner(p *printer, s *server.Server, c *config.Loaded, engine
 
 	p.pairs(
 		txt("  API"), txt(s.URL()+", described at "+s.URL()+"/docs"),
-		txt("  admin"), txt(s.AdminURL()),
+		txt("  admin"), txt(adminLine(s, c)),
 		txt("  token"), txt(token),
 		txt("  lmstfy"), txt(lmstfyLine(c.Lmstfy)),
 	)
@@ -326,6 +334,14 @@ func (a *app) printBanner(p *printer, s *server.Server, c *config.Loaded, engine
 	}
 	p.printf("\nCtrl-C stops the server; its jobs stay in %s.\n", data)
 	return p.flush()
+}
+
+// adminLine is the admin address, with the dashboard.
+func adminLine(s *server.Server, c *config.Loaded) string {
+	if c.UI.Enabled == "off" {
+		return s.AdminURL()
+	}
+	return s.AdminURL() + ", dashboard at " + s.AdminURL() + server.UIPath
 }
 
 // lmstfyLine describes the mode of the lmstfy-compatible API.

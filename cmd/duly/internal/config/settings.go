@@ -33,6 +33,15 @@ type Settings struct {
 	Memory Memory
 	Timing Timing
 	Push   Push
+	UI     UI
+}
+
+// UI configures the dashboard.
+type UI struct {
+	Enabled  string // on or off
+	Insecure string // on or off
+	// SessionKey is the file with the key of sessions. "" is ui-session.key in the data folder.
+	SessionKey string
 }
 
 // Push configures HTTP push.

@@ -291,6 +291,24 @@ var Table = []*Setting{
 		Meaning: "`bytes` for the bodies of the requests in flight",
 		field:   func(s *Settings) any { return &s.Push.Memory },
 	},
+	{
+		Key: "ui.enabled", Flag: "ui", Default: "on",
+		kind: choice, oneOf: []string{"on", "off"},
+		Meaning: "on: serve the dashboard on the admin address, below /ui",
+		field:   func(s *Settings) any { return &s.UI.Enabled },
+	},
+	{
+		Key: "ui.insecure", Flag: "ui-insecure", Default: "off",
+		kind: choice, oneOf: []string{"on", "off"},
+		Meaning: "on: permit a login over plain HTTP on an address that other machines reach",
+		field:   func(s *Settings) any { return &s.UI.Insecure },
+	},
+	{
+		Key: "ui.session_key_file", Flag: "ui-session-key-file", Unset: "DATA/ui-session.key",
+		kind:    text,
+		Meaning: "`file` with the key that seals the dashboard's sessions; servers with one file share their sessions",
+		field:   func(s *Settings) any { return &s.UI.SessionKey },
+	},
 }
 
 // settingOf returns the setting with a key, or nil if there is none.

@@ -1,0 +1,137 @@
+package dashboard
+
+import (
+	"embed"
+	"net/http"
+	"strings"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/server/auth"
+	"github.com/dulymq/duly/server/dashboard/assets"
+	"github.com/dulymq/duly/server/dashboard/render"
+	"github.com/dulymq/duly/server/dashboard/session"
+	"github.com/dulymq/duly/server/route"
+)
+
+//go:embed templates/*.html
+var templates embed.FS
+
+// Config configures a Dashboard. Every field except Insecure and Secure must be set.
+type Config struct {
+	Engine   contract.Engine
+	Surveyor contract.Surveyor
+	Guard    *auth.Guard
+	Clock    duly.Clock
+	Version  string
+	// Key seals the cookies.
+	Key []byte
+	// Insecure permits a login over plain HTTP on an address that is not the loopback.
+	Insecure bool
+	// Secure is set if the address has TLS.
+	Secure bool
+}
+
+// Dashboard serves the pages.
+type Dashboard struct {
+	cfg    Config
+	pages  *render.Set
+	files  *assets.Set
+	sealer *session.Sealer
+	origin http.CrossOriginProtection
+}
+
+// New returns a Dashboard.
+func New(c Config) (*Dashboard, error) {
+	d := &Dashboard{cfg: c}
+	var err error
+	if d.pages, err = render.Parse(templates, "templates/*.html", nil); err != nil {
+		return nil, err
+	}
+	if d.files, err = assets.Load(); err != nil {
+		return nil, err
+	}
+	d.sealer, err = session.NewSealer(c.Key, "duly_ui")
+	return d, err
+}
+
+// Routes returns the table of routes. Every page has the right of the API's route with the same answer.
+func (d *Dashboard) Routes() []route.Route {
+	const namespace = Prefix + "/n/{namespace}"
+	const queue = namespace + "/q/{queue}"
+	return []route.Route{
+		d.route("GET", Prefix, auth.Open, d.start),
+		d.route("GET", Prefix+"/login", auth.Open, d.loginPage),
+		d.route("POST", Prefix+"/login", auth.Open, d.login),
+		d.route("POST", Prefix+"/logout", auth.Open, d.logout),
+		d.route("GET", Prefix+"/assets/{hash}/{file...}", auth.Open, d.asset),
+
+		d.route("GET", namespace+"/queues", auth.Either, d.queues),
+		d.route("GET", queue, auth.Either, d.queue),
+		d.route("GET", queue+"/{state}", auth.Consume, d.jobs),
+		d.route("GET", queue+"/j/{id}", auth.Consume, d.job),
+		d.route("", Prefix+"/{rest...}", auth.Open, d.unknown),
+	}
+}
+
+// maxForm bounds the form of a login, in bytes.
+const maxForm = 8 << 10
+
+func (d *Dashboard) route(method, pattern string, access auth.Access, handler route.Handler) route.Route {
+	r := route.Route{Method: method, Path: pattern, Access: access, Handler: handler, Dialect: &route.Dialect{
+		JSON:           []string{"text/html; charset=utf-8"},
+		Admit:          func(c *route.Call) (*auth.Grant, error) { return d.admit(c, access) },
+		RateLimitError: func(_ *route.Call, err error) error { return err },
+		Fail:           d.fail,
+	}}
+	if method == "POST" {
+		r.MaxBody = maxForm
+	}
+	return r
+}
+
+// Handler adds the security headers to every answer below [Prefix], also to those of the router itself, and
+// sends other requests to next.
+func (d *Dashboard) Handler(pages, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != Prefix && !strings.HasPrefix(r.URL.Path, Prefix+"/") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Security-Policy", assets.Policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Permissions-Policy", "")
+		pages.ServeHTTP(w, r)
+	})
+}
+
+// asset serves a file. Its URL has the hash of all files, so it never changes.
+func (d *Dashboard) asset(c *route.Call) error {
+	f, ok := d.files.File(c.PathValue("file"))
+	if !ok || c.PathValue("hash") != d.files.Hash {
+		return d.unknown(c)
+	}
+	h := c.W.Header()
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("Vary", "Accept-Encoding")
+	if strings.Contains(c.R.Header.Get("Accept-Encoding"), "gzip") {
+		h.Set("Content-Encoding", "gzip")
+		return c.ReplyAs(http.StatusOK, f.Type, f.Gzip)
+	}
+	return c.ReplyAs(http.StatusOK, f.Type, f.Raw)
+}
+
+func (d *Dashboard) unknown(*route.Call) error {
+	return contract.Errorf(duly.CodeNotFound, "there is no page at this address")
+}
+
+// seeOther answers with a redirect to another page.
+func seeOther(c *route.Call, to render.Path) error {
+	c.W.Header().Set("Location", string(to))
+	return c.ReplyAs(http.StatusSeeOther, "text/plain; charset=utf-8", nil)
+}

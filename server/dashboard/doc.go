@@ -1,0 +1,18 @@
+// Package dashboard serves duly's pages for people: server-rendered HTML below /ui.
+//
+// # Rights
+//
+// A page needs the right of the API's route with the same answer. Each request opens the sealed cookie (package
+// session), asks the guard for the token or account that it names, and checks the right. The cookie opens nothing
+// else, and the Authorization header opens no page.
+//
+// # Requests of other sites
+//
+// A request that changes something is a POST. It must say where it comes from: by Sec-Fetch-Site or by Origin, which
+// every browser sends. The cookie is SameSite=Strict too.
+//
+// # Pages
+//
+// The templates are in the folder templates (package render), the data of each page in package view, and the files that
+// browsers load in package assets. Reading a page changes nothing in the store.
+package dashboard

@@ -1,0 +1,74 @@
+package dashboard
+
+import (
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/server/dashboard/view"
+)
+
+// moment returns a time in UTC, "" for none.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05.000 UTC")
+}
+
+// since returns a moment with its distance from now.
+func since(t, now time.Time) string {
+	switch age := now.Sub(t); {
+	case t.IsZero():
+		return ""
+	case age >= 0:
+		return moment(t) + ", " + rough(age) + " ago"
+	default:
+		return moment(t) + ", in " + rough(-age)
+	}
+}
+
+// rough returns a duration to read: without milliseconds from a minute on.
+func rough(d time.Duration) string {
+	if d >= time.Minute {
+		return duly.FormatDuration(d.Round(time.Second))
+	}
+	return duly.FormatDuration(d.Round(time.Millisecond))
+}
+
+// maxShown is how much of a body or a result a page has, in bytes.
+const maxShown = 16 << 10
+
+// text returns the beginning of a body, as text or in hex.
+func text(body []byte) view.Text {
+	if len(body) == 0 {
+		return view.Text{Note: "Empty."}
+	}
+	shown, note := body, strconv.Itoa(len(body))+" bytes"
+	if len(body) > maxShown {
+		shown, note = body[:maxShown], fmt.Sprintf("%s, the first %d of them", note, maxShown)
+	}
+	if utf8.Valid(body) {
+		return view.Text{Content: strings.ToValidUTF8(string(shown), ""), Note: note + "."}
+	}
+	return view.Text{Content: hex.Dump(shown), Note: note + ", in hexadecimal."}
+}
+
+// maxLine is how much of an error a list has, in bytes.
+const maxLine = 200
+
+// firstLine returns the beginning of an error for a list.
+func firstLine(text string) string {
+	line, _, more := strings.Cut(text, "\n")
+	if len(line) > maxLine {
+		line, more = strings.ToValidUTF8(line[:maxLine], ""), true
+	}
+	if more {
+		line += " …"
+	}
+	return line
+}

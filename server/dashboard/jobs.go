@@ -1,0 +1,139 @@
+package dashboard
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/server/dashboard/view"
+	"github.com/dulymq/duly/server/route"
+)
+
+// jobsPerPage is the number of jobs of a list.
+const jobsPerPage = 100
+
+// jobs lists a queue's jobs of one state.
+func (d *Dashboard) jobs(c *route.Call) error {
+	q, cursor := queueOf(c), c.Query("cursor")
+	var state duly.State
+	if err := state.UnmarshalText([]byte(c.PathValue("state"))); err != nil {
+		return contract.Errorf(duly.CodeNotFound,
+			"there is no such state; a job is delayed, ready, blocked, leased, dead or done")
+	}
+	page, err := d.cfg.Engine.List(c.Context(), q, duly.ListParams{
+		State: state, PageParams: duly.PageParams{Cursor: cursor, Limit: jobsPerPage},
+	})
+	if err != nil {
+		return err
+	}
+
+	here, now := statePath(q.Namespace, q.Name, state.String()), d.cfg.Clock.Now()
+	v := view.Jobs{
+		Queue: view.Link{Text: q.Name, To: queuePath(q.Namespace, q.Name)}, State: state.String(),
+		States: states(q, nil, state), When: whenName(state), Rows: make([]view.JobRow, len(page.Jobs)),
+	}
+	v.Frame = also(d.frame(c, q.Name+": "+state.String()), fmt.Sprintf("jobs %s --state %s", q.Name, state),
+		fmt.Sprintf("/v1/%s/queues/%s/jobs?state=%s", q.Namespace, q.Name, state))
+	for i := range page.Jobs {
+		v.Rows[i] = jobRow(q, &page.Jobs[i], now)
+	}
+	if cursor != "" {
+		v.First = here
+	}
+	if page.Next != "" {
+		v.Next = withCursor(here, page.Next)
+	}
+	return d.reply(c, http.StatusOK, "jobs.html", v)
+}
+
+// whenName is the name of the moment that orders the jobs of a state.
+func whenName(s duly.State) string {
+	switch s {
+	case duly.StateLeased:
+		return "Lease ends"
+	case duly.StateDead, duly.StateDone:
+		return "Finished"
+	default:
+		return "Due"
+	}
+}
+
+func when(j *duly.JobInfo) time.Time {
+	switch j.State {
+	case duly.StateLeased:
+		return j.LeaseEnd
+	case duly.StateDead, duly.StateDone:
+		return j.FinishedAt
+	default:
+		return j.Due
+	}
+}
+
+func jobRow(q duly.QueueRef, j *duly.JobInfo, now time.Time) view.JobRow {
+	return view.JobRow{
+		Job: view.Link{Text: j.ID, To: jobPath(q.Namespace, q.Name, j.ID)}, When: since(when(j), now),
+		Age: rough(max(0, now.Sub(j.PushedAt))), Priority: strconv.Itoa(j.Priority), Attempt: attempt(j),
+		Order: j.OrderKey, Merge: j.Merge.Key, Size: strconv.Itoa(j.Size), Error: firstLine(j.LastError),
+	}
+}
+
+func attempt(j *duly.JobInfo) string { return fmt.Sprintf("%d of %d", j.Attempt, j.Tries) }
+
+// job shows one job.
+func (d *Dashboard) job(c *route.Call) error {
+	q, id := queueOf(c), c.PathValue("id")
+	j, err := d.cfg.Engine.Get(c.Context(), q, id)
+	if err != nil {
+		return err
+	}
+
+	state := j.State.String()
+	v := view.Job{
+		Queue: view.Link{Text: q.Name, To: queuePath(q.Namespace, q.Name)}, ID: j.ID,
+		State:  view.Link{Text: state, To: statePath(q.Namespace, q.Name, state)},
+		Fields: jobFields(&j, d.cfg.Clock.Now()), Headers: headerFields(j.Headers), Error: j.LastError, Body: text(j.Body),
+	}
+	if len(j.Result) > 0 {
+		v.Result = text(j.Result)
+	}
+	v.Frame = also(d.frame(c, j.ID), fmt.Sprintf("job get %s %s", q.Name, j.ID),
+		fmt.Sprintf("/v1/%s/queues/%s/jobs/%s", q.Namespace, q.Name, j.ID))
+	return d.reply(c, http.StatusOK, "job.html", v)
+}
+
+// jobFields are the facts of a job that apply to it.
+func jobFields(j *duly.JobInfo, now time.Time) (list []view.Field) {
+	for _, f := range []view.Field{
+		{Name: "state", Value: j.State.String()}, {Name: "pushed", Value: since(j.PushedAt, now)},
+		{Name: "due", Value: since(j.Due, now)}, {Name: "expires", Value: since(j.ExpiresAt, now)},
+		{Name: "lease ends", Value: since(j.LeaseEnd, now)}, {Name: "finished", Value: since(j.FinishedAt, now)},
+		{Name: "attempt", Value: attempt(j)}, {Name: "failures", Value: strconv.Itoa(j.Failures)},
+		{Name: "stalls", Value: strconv.Itoa(j.Stalls)}, {Name: "priority", Value: strconv.Itoa(j.Priority)},
+		{Name: "backoff", Value: fmt.Sprint(j.Backoff)}, {Name: "lease", Value: duration(j.Lease)},
+		{Name: "retain", Value: duration(j.Retain)}, {Name: "order key", Value: j.OrderKey},
+		{Name: "merge key", Value: j.Merge.Key}, {Name: "callback", Value: j.Callback},
+	} {
+		if f.Value != "" {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// headerFields are the headers by name.
+func headerFields(headers map[string]string) (list []view.Field) {
+	for name, value := range headers {
+		list = append(list, view.Field{Name: name, Value: value})
+	}
+	slices.SortFunc(list, func(a, b view.Field) int {
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return list
+}

@@ -1,0 +1,179 @@
+package dashboard
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/server/dashboard/view"
+	"github.com/dulymq/duly/server/route"
+)
+
+// queuesPerPage is the number of queues of a list.
+const queuesPerPage = 1000
+
+// queues is the list of a namespace's queues: one survey.
+func (d *Dashboard) queues(c *route.Call) error {
+	cursor := c.Query("cursor")
+	page, err := d.cfg.Surveyor.Survey(c.Context(), c.Namespace, duly.PageParams{Cursor: cursor, Limit: queuesPerPage})
+	if err != nil {
+		return err
+	}
+
+	here := queuesPath(c.Namespace)
+	v := view.Queues{Rows: make([]view.QueueRow, len(page.Queues))}
+	v.Frame = also(d.frame(c, "Queues"), "queues", fmt.Sprintf("/v1/%s/queues?stats=true", c.Namespace))
+	for i := range page.Queues {
+		v.Rows[i] = queueRow(c.Namespace, &page.Queues[i])
+	}
+	if cursor != "" {
+		v.First = here
+	}
+	if page.Next != "" {
+		v.Next = withCursor(here, page.Next)
+	}
+	return d.reply(c, http.StatusOK, "queues.html", v)
+}
+
+func queueRow(namespace string, q *contract.QueueStats) view.QueueRow {
+	row := view.QueueRow{Queue: view.Link{Text: q.Name, To: queuePath(namespace, q.Name)}}
+	if q.Err != nil {
+		row.Problem = string(duly.CodeOf(q.Err))
+		return row
+	}
+	row.Flags = flags(q.Throttle)
+	sizes := &q.Stats.Sizes
+	for _, state := range []duly.State{
+		duly.StateReady, duly.StateDelayed, duly.StateBlocked, duly.StateLeased, duly.StateDead,
+	} {
+		size := strconv.FormatInt(*sizes.Of(state), 10)
+		if state == duly.StateLeased && q.Throttle.MaxLeased > 0 {
+			size += " / " + strconv.Itoa(q.Throttle.MaxLeased)
+		}
+		row.States = append(row.States, view.Link{Text: size, To: statePath(namespace, q.Name, state.String())})
+	}
+	if late := q.Stats.OldestReady; late > 0 {
+		row.Late = rough(late)
+	}
+	return row
+}
+
+// flags are the reasons why ready jobs may have to wait.
+func flags(t contract.Throttle) (list []string) {
+	if t.Paused {
+		list = append(list, "paused")
+	}
+	if t.MaxLeased > 0 || t.Rate.Limited() {
+		list = append(list, "limited")
+	}
+	return list
+}
+
+// queue is one queue: its sizes, counters and settings.
+func (d *Dashboard) queue(c *route.Call) error {
+	q := queueOf(c)
+	config, err := d.cfg.Engine.Config(c.Context(), q)
+	if err != nil {
+		return err
+	}
+	stats, err := d.cfg.Engine.Stats(c.Context(), q)
+	if err != nil {
+		return err
+	}
+
+	v := view.Queue{
+		Name: q.Name, Flags: flags(contract.ThrottleOf(config)), States: states(q, &stats.Sizes, duly.StateNone),
+		Ages: ages(&stats, d.cfg.Clock.Now()), Counters: counters(&stats.Counters), Sum: sum(&stats),
+		Settings: settings(&config),
+	}
+	v.Frame = also(d.frame(c, q.Name), "stats "+q.Name, fmt.Sprintf("/v1/%s/queues/%s", c.Namespace, q.Name))
+	return d.reply(c, http.StatusOK, "queue.html", v)
+}
+
+// queueOf returns the queue of the path. The engine validates its name.
+func queueOf(c *route.Call) duly.QueueRef {
+	return duly.QueueRef{Namespace: c.Namespace, Name: c.PathValue("queue")}
+}
+
+// states are the links to the jobs of each state. sizes may be nil.
+func states(q duly.QueueRef, sizes *duly.Sizes, current duly.State) (list []view.State) {
+	for _, s := range duly.States {
+		v := view.State{
+			Jobs:    view.Link{Text: s.String(), To: statePath(q.Namespace, q.Name, s.String())},
+			Current: s == current,
+		}
+		if sizes != nil {
+			v.Size = strconv.FormatInt(*sizes.Of(s), 10)
+		}
+		list = append(list, v)
+	}
+	return list
+}
+
+func ages(s *duly.Stats, now time.Time) []view.Field {
+	oldest, next := "none", "none"
+	if s.OldestReady > 0 {
+		oldest = "due for " + rough(s.OldestReady)
+	}
+	if !s.NextDue.IsZero() {
+		next = since(s.NextDue, now)
+	}
+	return []view.Field{{Name: "Oldest ready job", Value: oldest}, {Name: "Next due moment", Value: next}}
+}
+
+func counters(n *duly.Counters) (list []view.Field) {
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"pushed", n.Pushed}, {"merged", n.Merged}, {"delivered", n.Delivered}, {"acked", n.Acked}, {"failed", n.Failed},
+		{"stalled", n.Stalled}, {"released", n.Released}, {"dead", n.Dead}, {"requeued", n.Requeued},
+		{"expired", n.Expired}, {"deleted", n.Deleted}, {"dropped", n.Dropped},
+	} {
+		list = append(list, view.Field{Name: f.name, Value: strconv.FormatInt(f.value, 10)})
+	}
+	return list
+}
+
+// sum compares the counters with the sizes. A done job counts as acked, so it is no part of the sum.
+func sum(s *duly.Stats) string {
+	n, z := &s.Counters, &s.Sizes
+	stored := z.Delayed + z.Ready + z.Blocked + z.Leased + z.Dead
+	ended := n.Acked + n.Merged + n.Expired + n.Deleted + n.Dropped
+	if n.Pushed == ended+stored {
+		return fmt.Sprintf("Every job is accounted for: %d pushed = %d ended + %d stored.", n.Pushed, ended, stored)
+	}
+	return fmt.Sprintf("%d pushed, %d ended, %d stored: jobs move while the page reads.", n.Pushed, ended, stored)
+}
+
+func settings(c *duly.QueueConfig) []view.Field {
+	number := func(n int) string {
+		if n <= 0 {
+			return "none"
+		}
+		return strconv.Itoa(n)
+	}
+	rate := "none"
+	if c.Rate.Limited() {
+		rate = fmt.Sprintf("%g per second, burst %d", c.Rate.PerSecond, c.Rate.Burst)
+	}
+	return []view.Field{
+		{Name: "paused", Value: strconv.FormatBool(c.Paused)},
+		{Name: "max_leased", Value: number(c.MaxLeased)}, {Name: "rate", Value: rate},
+		{Name: "max_jobs", Value: number(c.MaxJobs)}, {Name: "dead_count", Value: number(c.DeadCount)},
+		{Name: "dead_age", Value: duration(c.DeadAge)}, {Name: "tries", Value: strconv.Itoa(c.Defaults.Tries)},
+		{Name: "max_stalls", Value: number(c.Defaults.MaxStalls)},
+		{Name: "backoff", Value: fmt.Sprint(c.Defaults.Backoff)}, {Name: "lease", Value: duration(c.Defaults.Lease)},
+		{Name: "ttl", Value: duration(c.Defaults.TTL)}, {Name: "retain", Value: duration(c.Defaults.Retain)},
+	}
+}
+
+func duration(d time.Duration) string {
+	if d <= 0 {
+		return "none"
+	}
+	return duly.FormatDuration(d)
+}

@@ -1,0 +1,68 @@
+package dashboard
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/wire"
+	"github.com/dulymq/duly/server/dashboard/render"
+	"github.com/dulymq/duly/server/dashboard/view"
+	"github.com/dulymq/duly/server/route"
+)
+
+// frame returns what is around the content of a page.
+func (d *Dashboard) frame(c *route.Call, title string) view.Frame {
+	f := view.Frame{
+		Title: title, Namespace: c.Namespace, Version: d.cfg.Version,
+		Style: path("assets", d.files.Hash, "app.css"), Login: path("login"), Logout: path("logout"),
+		Now: moment(d.cfg.Clock.Now()),
+	}
+	if s, err := d.session(c); err == nil {
+		if grant, err := d.grant(c, &s); err == nil {
+			f.Session, f.Rights = grant.Name(), strings.Join(grant.Token.Rights.Names(), ", ")
+			if f.Namespace == "" {
+				f.Namespace = home(grant)
+			}
+			f.Queues = queuesPath(f.Namespace)
+		}
+	}
+	return f
+}
+
+// also adds the page as a command and as a request.
+func also(f view.Frame, command, request string) view.Frame {
+	f.Command, f.Request = "duly "+command, "GET "+request
+	return f
+}
+
+func (d *Dashboard) reply(c *route.Call, status int, page string, data any) error {
+	html, err := d.pages.Execute(c.Out(), page, data)
+	if err != nil {
+		return err
+	}
+	return c.Reply(status, html)
+}
+
+// fail returns the page of an error. A caller without a session gets the login page.
+func (d *Dashboard) fail(c *route.Call, err error) (int, []byte) {
+	if errors.Is(err, duly.ErrUnauthorized) && c.R.Method == "GET" {
+		c.W.Header().Set("Location", string(path("login")))
+		return http.StatusSeeOther, nil
+	}
+
+	var e *duly.Error
+	if !errors.As(err, &e) {
+		e = &duly.Error{Code: duly.CodeInternal, Message: "the log has the reason"}
+	}
+	// The status is that of the API for the same error.
+	_, status := wire.AppendProblem(nil, err, 0)
+	v := view.Problem{Frame: d.frame(c, "This did not work"), Code: string(e.Code), Text: e.Message}
+	html, failed := d.pages.Execute(nil, "problem.html", v)
+	if failed != nil {
+		c.Log().Error("the page of an error fails", "error", route.Fault(failed))
+		return status, []byte(render.Escape(string(e.Code)))
+	}
+	return status, html
+}

@@ -1,0 +1,45 @@
+package server
+
+import (
+	"net/http"
+
+	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/server/dashboard"
+	"github.com/dulymq/duly/server/dashboard/session"
+	"github.com/dulymq/duly/server/observe"
+)
+
+const (
+	// UIPath is the path of the dashboard on the admin address.
+	UIPath = dashboard.Prefix
+	// UIKeyFile is the name of the default file with the key of sessions.
+	UIKeyFile = session.KeyFile
+)
+
+// LoadUIKey returns the key of sessions in a file that only its owner may read. It creates the file if create is set.
+func LoadUIKey(path string, create bool) ([]byte, error) { return session.LoadKey(path, create) }
+
+// UIConfig configures the dashboard, which is on the admin address below /ui.
+type UIConfig struct {
+	// Key seals the cookies of sessions. Servers with one key share their sessions. Default: a random one, so that
+	// every session ends with the server.
+	Key []byte
+	// Insecure permits a login over plain HTTP on an address that other machines reach.
+	Insecure bool
+}
+
+// withDashboard serves the dashboard in front of the admin API.
+func (s *Server) withDashboard(cfg *Config, observed *observe.Engine, admin http.Handler) (http.Handler, error) {
+	key := cfg.UI.Key
+	if key == nil {
+		key = session.NewKey()
+	}
+	d, err := dashboard.New(dashboard.Config{
+		Engine: cfg.Engine, Surveyor: contract.SurveyorOf(observed.Engine), Guard: s.guard, Clock: cfg.Clock,
+		Version: cfg.Version, Key: key, Insecure: cfg.UI.Insecure, Secure: cfg.Listen.AdminTLS != nil,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return d.Handler(s.router.Mount(d.Routes()), admin), nil
+}

@@ -1,0 +1,54 @@
+package server
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// C14.53: the dashboard is on the admin address alone, and only if it is configured. Its cookie opens no API.
+func TestDashboardIsOnTheAdminAddress(t *testing.T) {
+	t.Parallel()
+	f := serve(t, func(c *Config) { c.UI = &UIConfig{} })
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	send := func(method, at string, form url.Values, cookie string) *http.Response {
+		req, err := http.NewRequestWithContext(t.Context(), method, at, strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Sec-Fetch-Site", "same-origin")
+		if cookie != "" {
+			req.Header.Set("Cookie", cookie)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp
+	}
+
+	login := send("POST", f.admin.URL+UIPath+"/login", url.Values{"token": {f.tokens["operator"]}}, "")
+	cookie, _, _ := strings.Cut(login.Header.Get("Set-Cookie"), ";")
+	page := UIPath + "/n/default/queues"
+	for _, tt := range []struct {
+		at   string
+		want int
+	}{
+		{f.admin.URL + page, http.StatusOK},
+		{f.api.URL + page, http.StatusNotFound},
+		{f.admin.URL + "/admin/tokens", http.StatusUnauthorized},
+		{f.api.URL + "/v1/default/queues", http.StatusUnauthorized},
+		{f.admin.URL + "/metrics", http.StatusUnauthorized},
+	} {
+		if got := send("GET", tt.at, nil, cookie).StatusCode; got != tt.want {
+			t.Errorf("%s with the cookie has the status %d, want %d", tt.at, got, tt.want)
+		}
+	}
+
+	without := serve(t, nil)
+	if got := send("GET", without.admin.URL+page, nil, cookie).StatusCode; got != http.StatusNotFound {
+		t.Errorf("without the dashboard its page has the status %d", got)
+	}
+}
