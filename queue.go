@@ -116,6 +116,7 @@ type Counters struct {
 	Failed    int64 // nacks
 	Stalled   int64 // leases taken back
 	Released  int64
+	Slowed    int64 // releases with Slow, which Released counts too
 	Dead      int64 // became dead, for any reason
 	Requeued  int64
 	Expired   int64

@@ -25,14 +25,18 @@ func (c Closing) Extend(slow time.Duration, reason string, now time.Time) Closin
 	// After a step back of the clock, the old end must not win by its distance.
 	c = c.Clip(clock.Milli(now))
 	if until := clock.CeilMilli(now.Add(slow)); slow > 0 && until > c.Until {
-		return Closing{until, cutText(reason, maxReason)}
+		return Closing{until, CutReason(reason)}
 	}
 	return c
 }
 
+// CutReason returns a text in the form that engines store for a closing: valid UTF-8 without NUL,
+// with at most 200 bytes.
+func CutReason(text string) string { return cutText(text, maxReason) }
+
 // Clip returns the closing as it is at a time, in ms. It is the zero Closing if it has ended. If
 // the clock was set back, the closing lasts at most [duly.MaxSlow] from that time. An engine stores
-// the result in each Reserve and step.
+// the result in each Reserve.
 func (c Closing) Clip(now int64) Closing {
 	if c.Until <= now {
 		return Closing{}
@@ -46,6 +50,14 @@ func (c Closing) Info() duly.Closing {
 	return duly.Closing{Until: clock.FromMilli(c.Until), Reason: c.Reason}
 }
 
+// LaterClosing returns the closing that ends later. The shards of a queue have a closing each.
+func LaterClosing(a, b duly.Closing) duly.Closing {
+	if b.Until.After(a.Until) {
+		return b
+	}
+	return a
+}
+
 // BoundSlow limits releases with Slow. For a job that has had [MaxReleases] releases it returns a
 // nack instead of the request. It returns every other request unchanged. delivery is the number of
 // the delivery, from 1.
@@ -56,16 +68,4 @@ func BoundSlow(r duly.SettleRequest, delivery uint64, failures, stalls int) duly
 		r.As, r.Slow = duly.Nack, nil
 	}
 	return r
-}
-
-// ValidatePlainSettle is [ValidateSettle] for an engine that cannot close a queue. It returns
-// [duly.ErrUnsupported] for a request with Slow.
-func ValidatePlainSettle(r *duly.SettleRequest) error {
-	if err := ValidateSettle(r); err != nil {
-		return err
-	}
-	if r.Slow != nil {
-		return Errorf(duly.CodeUnsupported, "this engine cannot close a queue; release the job with a delay instead of slow")
-	}
-	return nil
 }

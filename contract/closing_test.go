@@ -1,7 +1,6 @@
 package contract_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -66,25 +65,5 @@ func TestSlowIsANackAfterAThousandReleases(t *testing.T) {
 	}
 	if got := contract.BoundSlow(duly.SettleRequest{As: duly.Release}, 5000, 0, 0); got.As != duly.Release {
 		t.Errorf("a release without slow is settled as %s", got.As)
-	}
-}
-
-// An engine that cannot close a queue returns unsupported, after it has validated the request.
-func TestPlainSettleRefusesSlow(t *testing.T) {
-	t.Parallel()
-	slow := time.Second
-	request := duly.SettleRequest{
-		Receipt: contract.ReceiptParts{Queue: "q", Number: duly.NewNumber(), Delivery: 1}.Receipt(),
-		As:      duly.Release, Slow: &slow,
-	}
-	if err := contract.ValidateSettle(&request); err != nil {
-		t.Errorf("valid: %v", err)
-	}
-	if err := contract.ValidatePlainSettle(&request); !errors.Is(err, duly.ErrUnsupported) {
-		t.Errorf("slow: %v", err)
-	}
-	request.As = duly.Ack
-	if err := contract.ValidatePlainSettle(&request); !errors.Is(err, duly.ErrInvalid) {
-		t.Errorf("slow with ack: %v", err)
 	}
 }

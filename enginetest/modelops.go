@@ -115,7 +115,7 @@ func (o settleOp) play(p *pair) {
 			if spec.Delay >= 0 {
 				outcomes[i].Delay = &spec.Delay
 			}
-			if spec.Slow && p.closes {
+			if spec.Slow {
 				outcomes[i].Slow = &spec.For
 			}
 		}

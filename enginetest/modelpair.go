@@ -30,7 +30,6 @@ type pair struct {
 	// positions has the positions of the messages that the script has published.
 	positions []duly.Position
 	ticks     tickState
-	closes    bool // whether the engine can close a queue
 }
 
 // side is the engine or the model.
@@ -82,7 +81,7 @@ func (p queueSpec) String() string { return p.ref().String() }
 // newPair creates a pair of the harness's engine and an empty model.
 func newPair(ctx context.Context, h *Harness) (*pair, *model.Engine) {
 	c := clock.NewFake()
-	p := &pair{ctx: ctx, h: h, clock: c, begin: map[duly.QueueRef]int{}, closes: closesQueues(ctx, h.Engine)}
+	p := &pair{ctx: ctx, h: h, clock: c, begin: map[duly.QueueRef]int{}}
 	m := model.New(model.Config{
 		Clock: c, MaxBody: scriptMaxBody, MaxQueues: scriptMaxQueues, Shards: h.Shards, OneShard: !h.Sharded, Manual: true,
 		First: func(ref duly.QueueRef) (int, bool) { shard, known := p.begin[ref]; return shard, known },

@@ -60,6 +60,7 @@ func subjects() []subject {
 		{"Tokens", tokenTests()},
 		{"TokenLimits", tokenLimitTests()},
 		{"TokenWatch", tokenWatchTests()},
+		{"Slow", slowTests()},
 		{"Cancels", cancelTests()},
 		{"Placements", placementTests()},
 		{"Targets", targetTests()},
@@ -78,9 +79,6 @@ func (s Suite) Run(t *testing.T) {
 	}
 	if s.hasSchedules(t) {
 		all = append(all, scheduleSubjects()...)
-	}
-	if s.closesQueues(t) {
-		all = append(all, subject{"Slow", slowTests()})
 	}
 	for _, sub := range all {
 		if s.Subjects != nil && !slices.Contains(s.Subjects, sub.name) {

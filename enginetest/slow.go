@@ -1,9 +1,7 @@
 package enginetest
 
 import (
-	"context"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -12,7 +10,7 @@ import (
 
 func slowTests() []test {
 	return []test{
-		{"ReleaseUsesNoTry", []string{"C18.1", "C18.2"}, Options{}, slowReleases},
+		{"ReleaseUsesNoTry", []string{"C18.1", "C18.2", "C18.56"}, Options{}, slowReleases},
 		{"ClosesTheQueueExactly", []string{"C18.3", "C18.8"}, Options{OneShard: true}, slowCloses},
 		{"WaitSleepsUntilTheQueueOpens", []string{"C18.8"}, Options{OneShard: true}, slowWait},
 		{"LaterEndWins", []string{"C18.3", "C18.5"}, Options{OneShard: true}, slowLaterEnd},
@@ -25,25 +23,6 @@ func slowTests() []test {
 		{"ConfigureReopens", []string{"C18.12"}, Options{OneShard: true}, slowReopen},
 		{"ClosesTheOtherShards", []string{"C18.13"}, Options{}, slowShards},
 	}
-}
-
-// closesQueues reports whether the engines of the suite can close a queue.
-func (s Suite) closesQueues(t *testing.T) (yes bool) {
-	t.Run("ClosesQueues", func(t *testing.T) {
-		s.onEngine(t, func(ctx context.Context, h *Harness) {
-			yes = closesQueues(ctx, h.Engine)
-		})
-	})
-	return yes
-}
-
-// closesQueues reports whether an engine can close a queue.
-func closesQueues(ctx context.Context, e duly.Engine) bool {
-	// The request is checked before the receipt, which does not belong to any delivery.
-	receipt := contract.ReceiptParts{Queue: "q", Number: duly.NewNumber(), Delivery: 1}.Receipt()
-	slow := duly.SettleRequest{Receipt: receipt, As: duly.Release, Slow: new(time.Duration)}
-	errs, err := e.Settle(ctx, "", []duly.SettleRequest{slow})
-	return err == nil && duly.CodeOf(errs[0]) != duly.CodeUnsupported
 }
 
 // slow releases a delivery and closes the queue.
@@ -76,7 +55,7 @@ func slowReleases(s *scene) {
 	same(s, "the failures", info.Failures, 0)
 	same(s, "the attempt", info.Attempt, 1)
 	sameTime(s, "the due time", info.Due, due)
-	s.counted(duly.Counters{Pushed: 1, Delivered: 1, Released: 1})
+	s.counted(duly.Counters{Pushed: 1, Delivered: 1, Released: 1, Slowed: 1})
 
 	// The delay of the job is longer than the closing of the queue, so the delay decides.
 	s.Advance(time.Second)

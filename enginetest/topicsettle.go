@@ -23,7 +23,36 @@ func topicSettleTests() []test {
 		{"RequeuedCopyNeedsNoMessageOfTheLog", []string{"C12.113", "C12.114"}, Options{}, topicRequeuedCopy},
 		{"PurgeDeletesLeasedMessagesInLogOrder", []string{"C12.77", "C12.159"}, Options{}, topicPurged},
 		{"ResultOfAnAckIsDropped", []string{"C12.94"}, Options{}, topicResult},
+		{"SlowReleaseClosesTheGroup", []string{"C18.1", "C18.3", "C18.8", "C18.12"}, Options{OneShard: true}, topicSlow},
 	}
+}
+
+func topicSlow(s *scene) {
+	g, h := s.group("g"), s.group("h")
+	s.send("a", "b")
+	start := s.now()
+	g.slow(g.take(), 10*time.Second, "HTTP 429")
+	g.closedUntil("it is closed", start.Add(10*time.Second), "HTTP 429")
+	g.nothing("the group is closed")
+
+	// Neither another group of the topic nor a new message is affected.
+	h.delivers("a", "b")
+	w := g.wait()
+	s.send("c")
+	g.nothing("a new message opens nothing")
+	s.Advance(10*time.Second - time.Millisecond)
+	g.nothing("the group is closed for 1 ms more")
+	s.Advance(time.Millisecond)
+	w.woke("the group is open")
+	g.delivers("a", "b", "c")
+	same(s, "slowed", g.stats().Counters.Slowed, 1)
+	same(s, "released", g.stats().Counters.Released, 1)
+	g.closedUntil("it is open", time.Time{}, "")
+
+	s.send("d")
+	g.slow(g.take(), time.Hour, "")
+	g.configure(duly.QueueConfig{Reopen: true})
+	g.delivers("d")
 }
 
 func topicAck(s *scene) {

@@ -77,7 +77,7 @@ func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.S
 	if err := contract.CheckBatch(len(outcomes), 0); err != nil {
 		return nil, err
 	}
-	return sendValid(outcomes, contract.ValidatePlainSettle, func(outcomes []duly.SettleRequest) ([]error, error) {
+	return sendValid(outcomes, contract.ValidateSettle, func(outcomes []duly.SettleRequest) ([]error, error) {
 		return e.settle(ctx, outcomes)
 	}, refusedOutcome)
 }

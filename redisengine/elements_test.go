@@ -29,7 +29,7 @@ var largest = map[string]int{
 	"holding":    500,
 	"check_page": 50, "check_job": 1, "check_entry": 1, "check_list": 1, "check_shard": 15,
 	"get": 1, "delete": 1000, "promote": 1, "update": 1, "configure": 1, "destroy": 18, "queue_put": 1, "queue_set": 1,
-	"mark":          1,
+	"mark": 1, "slow": 1, "group_slow": 1,
 	"topic_publish": 1000, "topic_read": 1000, "topic_step": 1000, "topic_stats": 1, "topic_delayed": 1000,
 	"topic_message": 1, "topic_cancel": 1,
 	"topic_configure": 1, "topic_destroy": 8, "topic_check": 999, "group_reserve": 1000, "group_settle": 1000,

@@ -24,7 +24,7 @@ func useTopics(t *testing.T, e *redisengine.Engine, advance func()) {
 	must(t, e.ConfigureTopic(ctx, topic, duly.TopicConfig{Dedupe: time.Minute}))
 	_, err := e.CreateGroup(ctx, group, duly.FromStart)
 	must(t, err)
-	must(t, e.Configure(ctx, group, duly.QueueConfig{Defaults: duly.Defaults{Tries: 1}}))
+	must(t, e.Configure(ctx, group, duly.QueueConfig{Defaults: duly.Defaults{Tries: 1}, Reopen: true}))
 	publish := func(delay time.Duration) {
 		messages := make([]duly.Message, mostAtOnce)
 		for i := range messages {

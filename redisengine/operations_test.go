@@ -96,7 +96,7 @@ var operations = []operation{
 		[]string{"plain", "own", "headed", "merged", "brief", "large"}},
 	{"Configure", nil, func(r *damageRig) {
 		_ = r.e.Configure(r.Context(), damageQueue,
-			duly.QueueConfig{MaxJobs: 1000})
+			duly.QueueConfig{MaxJobs: 1000, Reopen: true})
 	}, nil},
 	{"Destroy", nil, func(r *damageRig) { _ = r.e.Destroy(r.Context(), damageQueue) }, []string{""}},
 	{"Check", damaged, func(r *damageRig) { r.check(true) }, []string{"own", "headed", "large"}},

@@ -162,7 +162,7 @@ func (s *stopwatch) useEverything() {
 	must(s, err)
 	must(s, s.e.Pause(ctx, q))
 	must(s, s.e.Resume(ctx, q))
-	must(s, s.e.Configure(ctx, q, duly.QueueConfig{Defaults: duly.Defaults{Tries: 16}}))
+	must(s, s.e.Configure(ctx, q, duly.QueueConfig{Defaults: duly.Defaults{Tries: 16}, Reopen: true}))
 	useSchedules(s, s.e, q)
 	s.useTokens()
 	if s.turns++; s.turns <= 4 {

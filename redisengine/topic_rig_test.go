@@ -321,7 +321,7 @@ var topicOperations = []topicOperation{
 	}), nil},
 	{"Configure", func(r *topicRig) {
 		must(r, r.e.Configure(r.Context(), duly.Q("t@keyed"),
-			duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderNone}}))
+			duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderNone}, Reopen: true}))
 		r.reserve("t@keyed", 5)
 	}, nil},
 	{"DestroyGroup", func(r *topicRig) {

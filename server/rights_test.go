@@ -43,7 +43,7 @@ func allowed(need auth.Access) map[string]bool {
 	return nil
 }
 
-// X1, C1.2, C13.3, C14.2, C14.21, C14.24, C14.26, C14.27, C14.30: every route ×
+// X1, C1.2, C13.3, C14.2, C14.21, C14.24, C14.26, C14.27, C14.30, C18.60: every route ×
 // every kind of token, as declared. A new route of the router fails without a declaration.
 func TestX1EveryRouteIsOpenToTheDeclaredRightsAlone(t *testing.T) {
 	t.Parallel()

@@ -354,6 +354,15 @@ func hotFailpoints() []failpointOp {
 		{"ack", 0, afterReserve(duly.Ack)},
 		{"nack", 0, afterReserve(duly.Nack)},
 		{"release", 0, afterReserve(duly.Release)},
+		{"close the queue", 0, func(f *failpoints, q duly.QueueRef) func() error {
+			f.must(f.push(q, duly.Job{})())
+			slow := time.Minute
+			o := duly.SettleRequest{Receipt: f.taken(q)[0].Receipt, As: duly.Release, Slow: &slow}
+			return func() error {
+				errs, err := f.e.Settle(f.Context(), "", []duly.SettleRequest{o})
+				return errors.Join(append(errs, err)...)
+			}
+		}},
 		{"bury", 0, afterReserve(duly.Bury)},
 		{"extend", 0, func(f *failpoints, q duly.QueueRef) func() error {
 			f.must(f.push(q, failpointJobs()...)())

@@ -182,9 +182,10 @@ func (t readTx) firstReady(q *queue) (first *job, err error) {
 
 // Config implements contract.Inspector.
 func (e inspectorAPI) Config(ctx context.Context, ref duly.QueueRef) (cfg duly.QueueConfig, err error) {
-	err = e.onSnapshot(ctx, ref, func(_ readTx, q *queue) error {
+	err = e.onSnapshot(ctx, ref, func(t readTx, q *queue) error {
 		if cfg = contract.DefaultQueueConfig(); q != nil {
 			cfg = q.cfg
+			cfg.Closing = q.closing.Clip(t.now).Info()
 		}
 		return nil
 	})
@@ -271,6 +272,7 @@ func (v *surveyReader) read(t readTx, s *readSlice) (more bool, err error) {
 // stats returns the sizes of a queue at the current time, and its counters.
 func (t readTx) stats(q *queue) (s duly.Stats, err error) {
 	s = duly.Stats{Sizes: q.sizes, Counters: q.counters, Delivery: q.cfg.Delivery}
+	s.Closing = q.closing.Clip(t.now).Info()
 	if q.group != nil {
 		if s.Group, err = t.groupStats(q.asGroup()); err != nil {
 			return s, err

@@ -211,6 +211,7 @@ func makeGolden(t *testing.T, path string) {
 	makeGoldenPush(t, e)
 	makeGoldenSchedules(t, e)
 	makeGoldenHold(t, e)
+	makeGoldenClosing(t, e)
 	must(e.Close())
 }
 
@@ -337,25 +338,29 @@ func TestGoldenFilesOpen(t *testing.T) {
 		t.Fatalf("there are %d golden files, %v; want one per layout", len(files), err)
 	}
 
-	for _, file := range files {
+	for version := 1; version <= current.version(); version++ {
+		file := fmt.Sprintf("testdata/v%d.db.gz", version)
 		path := filepath.Join(t.TempDir(), "duly.db")
 		unpack(t, file, path)
 		limits := goldenLimits
-		if file == filepath.Join("testdata", "v1.db.gz") {
+		if version == 1 {
 			limits = contract.Limits{}
 		}
 		judgeGolden(t, path, limits)
-		if file >= filepath.Join("testdata", "v6") {
+		if version >= 6 {
 			judgeGoldenTopic(t, path)
 		}
-		if file >= filepath.Join("testdata", "v7") {
+		if version >= 7 {
 			judgeGoldenPush(t, path)
 		}
-		if file >= filepath.Join("testdata", "v8") {
+		if version >= 8 {
 			checkGoldenSchedules(t, path)
 		}
-		if file >= filepath.Join("testdata", "v9") {
+		if version >= 9 {
 			checkGoldenHold(t, path)
+		}
+		if version >= 10 {
+			checkGoldenClosing(t, path)
 		}
 	}
 }
@@ -438,6 +443,57 @@ func checkGoldenSchedules(t *testing.T, path string) {
 	jobs, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{goldenScheduled.Name}, Max: 10})
 	if err != nil || len(jobs) != 1 || jobs[0].Headers[duly.HeaderSchedule] != "full" {
 		t.Errorf("%d runs are delivered, %v", len(jobs), err)
+	}
+}
+
+var goldenClosed = duly.Q("golden-closed")
+
+// makeGoldenClosing closes a queue, from layout 10 on.
+func makeGoldenClosing(t *testing.T, e *Engine) {
+	ctx := context.Background()
+	if _, err := e.Push(ctx, []duly.Job{{Queue: goldenClosed.Name, ID: "slowed"}}); err != nil {
+		t.Fatal(err)
+	}
+	slowRelease(t, e, goldenClosed.Name, time.Hour)
+}
+
+// slowRelease takes a job of a queue and closes the queue.
+func slowRelease(t *testing.T, e *Engine, queue string, slow time.Duration) {
+	t.Helper()
+	got, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{queue}, Max: 1})
+	if err != nil || len(got) != 1 {
+		t.Fatalf("%d jobs are delivered, %v", len(got), err)
+	}
+	errs, err := e.Settle(t.Context(), "", []duly.SettleRequest{
+		{Receipt: got[0].Receipt, As: duly.Release, Slow: &slow, Error: "HTTP 429"},
+	})
+	if err = errors.Join(append(errs, err)...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func checkGoldenClosing(t *testing.T, path string) {
+	t.Helper()
+	c := clock.NewFake()
+	e, err := Open(t.Context(), Config{Path: path, Clock: c, Manual: true, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	checkClosing(t, e, goldenClosed, clock.Epoch.Add(time.Hour))
+}
+
+// checkClosing checks that a queue is closed by slowRelease, and that it opens at that time.
+func checkClosing(t *testing.T, e *Engine, q duly.QueueRef, until time.Time) {
+	t.Helper()
+	stats, err := e.Stats(t.Context(), q)
+	if err != nil || !stats.Closing.Until.Equal(until) || stats.Closing.Reason != "HTTP 429" ||
+		stats.Counters.Slowed != 1 || stats.Counters.Released != 1 {
+		t.Errorf("the stats are %+v, %v", stats, err)
+	}
+	p := duly.ReserveParams{Queues: []string{q.Name}, Max: 1}
+	if got, err := e.Reserve(t.Context(), p); err != nil || len(got) != 0 {
+		t.Errorf("the closed queue delivers %d jobs, %v", len(got), err)
 	}
 }
 

@@ -60,8 +60,8 @@ type queueView struct {
 	exists       bool
 	cfg          duly.QueueConfig
 	ready        int64
-	allowance    func(now int64) int // returns the number of deliveries that pause and limits allow
-	limitOpensAt int64               // time at which the rate limit allows the next delivery, or 0
+	allowance    func(now int64) int // returns the number of deliveries that pause, closing and limits allow
+	limitOpensAt int64               // time at which closing and rate limit allow the next delivery, or 0
 	earliest     eventTimes          // lower bounds for the times of the next events
 	upcoming     eventTimes          // those of the times that lie in the future, for the timer
 

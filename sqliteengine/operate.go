@@ -161,7 +161,11 @@ func (e operatorAPI) Configure(ctx context.Context, ref duly.QueueRef, patch dul
 		if err := t.checkKnown(ref.Normal()); err != nil {
 			return err
 		}
-		if q := t.queue(ref.Normal()); q != nil && q.kind == kindGroup {
+		q := t.queue(ref.Normal())
+		if q != nil && patch.Reopen {
+			q.closing = contract.Closing{}
+		}
+		if q != nil && q.kind == kindGroup {
 			return q.asGroup().configureGroup(t, patch)
 		}
 		return configureQueue(t, ref.Normal(), patch)

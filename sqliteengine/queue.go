@@ -25,6 +25,7 @@ type queue struct {
 	sizes    duly.Sizes
 	counters duly.Counters
 	bucket   contract.Bucket
+	closing  contract.Closing
 	// earliest holds the earliest time of each kind of event.
 	earliest eventTimes
 	// aliased reports whether the ID of some job may differ from its number.
@@ -112,6 +113,8 @@ func scanQueue(s *sqliteconn.Stmt) *queue {
 	}
 
 	c.Push = duly.PushConfig{URL: s.ColText(i + 1), OnDone: s.ColText(i + 2), OnDead: s.ColText(i + 3)}
+	q.closing = contract.Closing{Until: s.ColInt(i + 4), Reason: s.ColText(i + 5)}
+	q.counters.Slowed = s.ColInt(i + 6)
 	return q
 }
 
@@ -139,7 +142,7 @@ func (q *queue) newDraft() *queue {
 	return &work
 }
 
-// counts lists sizes and counters in the order of their columns.
+// counts lists the sizes and counters of a tally in the order of their columns.
 func (q *queue) counts() [18]*int64 {
 	z, c := &q.sizes, &q.counters
 	return [...]*int64{
@@ -218,6 +221,13 @@ func (q *queue) save(c *conn) error {
 			return err
 		}
 	}
+	// The columns of closings have a statement of their own, because few queues ever close.
+	if q.closing != q.base.closing || q.counters.Slowed != q.base.counters.Slowed {
+		s := c.stmt("queue_close").Int(1, q.id).Int(2, q.closing.Until).Text(3, q.closing.Reason)
+		if _, err := s.Int(4, q.counters.Slowed).Run(); err != nil {
+			return err
+		}
+	}
 	// Most transactions change few queues, and a write per queue would cost as much as the jobs.
 	if q.sizes == q.base.sizes && q.counters == q.base.counters && q.bucket == q.base.bucket {
 		return nil
@@ -240,9 +250,18 @@ func (q *queue) held() int64 {
 // isEmpty reports whether the queue holds no job in any state.
 func (q *queue) isEmpty() bool { return q.sizes == duly.Sizes{} }
 
-// allowance returns how many more deliveries pause and limits allow.
+// shut reports whether the queue is paused or closed.
+func (q *queue) shut(now int64) bool { return q.cfg.Paused || q.closing.Clip(now).Until != 0 }
+
+// close closes the queue after a release with Slow.
+func (q *queue) close(o *duly.SettleRequest, now time.Time) {
+	q.counters.Slowed++
+	q.closing = q.closing.Extend(*o.Slow, o.Error, now)
+}
+
+// allowance returns how many more deliveries pause, closing and limits allow.
 func (q *queue) allowance(now int64) int {
-	if q.cfg.Paused {
+	if q.shut(now) {
 		return 0
 	}
 	n := math.MaxInt
@@ -268,16 +287,18 @@ func (q *queue) countMove(from, to duly.State) {
 	}
 }
 
-// allowanceLater returns a function that evaluates allowance at later times, and when the rate
-// limit next allows a delivery. The function does not retain the queue.
+// allowanceLater returns a function that evaluates allowance at later times, and when closing and
+// rate limit next allow a delivery. The function does not retain the queue.
 func (q *queue) allowanceLater(now int64) (open func(int64) int, opensAt int64) {
-	if !q.cfg.Paused && q.cfg.MaxLeased == duly.None && !q.cfg.Rate.Limited() {
+	closing := q.closing.Clip(now)
+	if !q.cfg.Paused && closing.Until == 0 && q.cfg.MaxLeased == duly.None && !q.cfg.Rate.Limited() {
 		return unlimited, 0
 	}
+	opensAt = closing.Until
 	if r := q.cfg.Rate; r.Limited() {
-		opensAt = q.bucket.Fill(r, now).OpensAt(r)
+		opensAt = max(opensAt, q.bucket.Fill(r, now).OpensAt(r))
 	}
-	limits := queue{cfg: q.cfg, bucket: q.bucket, sizes: q.sizes}
+	limits := queue{cfg: q.cfg, bucket: q.bucket, closing: closing, sizes: q.sizes}
 	return limits.allowance, opensAt
 }
 

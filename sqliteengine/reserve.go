@@ -135,11 +135,13 @@ func (r *reserveCall) reserveFrom(t *tx, q *queue) error {
 		return nil
 	}
 
+	// After a step back of the clock, the closing must not last longer than from now on.
+	q.closing = q.closing.Clip(t.now)
 	r.more = s.more
 	n := min(r.p.Max-len(r.deliveries), q.allowance(t.now))
 	if n == 0 {
-		// A pause hides the jobs of further steps, so repeating the call would find nothing.
-		r.more = r.more && !q.cfg.Paused
+		// A pause or a closing hides the jobs of further steps, so repeating the call would find nothing.
+		r.more = r.more && !q.shut(t.now)
 		return nil
 	}
 	if q.group != nil {

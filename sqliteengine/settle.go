@@ -53,7 +53,7 @@ func (s *settleCall) validate() {
 	s.parts, s.invalid = make([]contract.ReceiptParts, len(s.outcomes)), make([]error, len(s.outcomes))
 	for i := range s.outcomes {
 		o := &s.outcomes[i]
-		if s.invalid[i] = contract.ValidatePlainSettle(o); s.invalid[i] != nil {
+		if s.invalid[i] = contract.ValidateSettle(o); s.invalid[i] != nil {
 			continue
 		}
 		// This engine has no shards, so a receipt with a shard is from another engine.
@@ -157,10 +157,16 @@ func (s *settleCall) settleOne(t *tx, p *contract.ReceiptParts, o *duly.SettleRe
 	if err != nil || j == nil {
 		return false, err
 	}
+	if o.Slow != nil && q.group == nil { // the fence of a message is not a number of deliveries
+		bounded := contract.BoundSlow(*o, p.Delivery, j.failures, j.stalls)
+		o = &bounded
+	}
 	if err = j.settle(t, o); err == errGone {
 		err = j.missOne(t)
 	}
-
+	if err == nil && o.Slow != nil {
+		q.close(o, t.time)
+	}
 	return true, err
 }
 

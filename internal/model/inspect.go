@@ -219,6 +219,7 @@ func addCounters(sum *duly.Counters, c duly.Counters) {
 	sum.Failed += c.Failed
 	sum.Stalled += c.Stalled
 	sum.Released += c.Released
+	sum.Slowed += c.Slowed
 	sum.Dead += c.Dead
 	sum.Requeued += c.Requeued
 	sum.Expired += c.Expired

@@ -89,6 +89,8 @@ func (t *taking) queue(q *queue, first int) {
 		open := s.open
 		if !q.serves(t.dispatcher) {
 			open = func(int64) int { return 0 }
+		} else {
+			s.closing = s.closing.Clip(t.now)
 		}
 		if t.shard(q, s, open); t.left == 0 || t.full {
 			return

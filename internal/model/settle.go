@@ -38,6 +38,7 @@ func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.S
 
 		// A slow release closes the queue, not only the shard of its job.
 		if settled.Slow != nil {
+			s.counters.Slowed++
 			e.find(s.ref).close(*settled.Slow, settled.Error, t)
 		}
 

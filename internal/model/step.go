@@ -62,7 +62,6 @@ func (q *queue) step(now int64) (more bool) {
 
 // step steps the shard to the current time. more reports whether it ended at its limit.
 func (s *shard) step(now int64) (more bool) {
-	s.closing = s.closing.Clip(now)
 	n := 0
 
 	// Expired jobs are dropped first, because a stall or a due time must not make one of them

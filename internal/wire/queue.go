@@ -33,13 +33,38 @@ func (f *fields) config(c *duly.QueueConfig) {
 	}
 	f.shards(&c.Shards, "queue")
 	f.settings(c)
+	f.reopen(&c.Reopen)
+}
+
+// reopen is the field closed of a change. Its only value is none, because a release with slow
+// closes a queue.
+func (f *fields) reopen(v *bool) {
+	const open = "none"
+	text := ""
+	if *v {
+		text = open
+	}
+	f.name("closed", &text, optional, `enum:"none"`, "none opens a queue that a release with slow has closed.")
+	if f.task != reading || text == "" {
+		return
+	}
+	if *v = text == open; !*v {
+		f.r.fail("closed can only be none; a release with slow closes a queue")
+	}
 }
 
 // wholeConfig is the configuration in an answer.
 func (f *fields) wholeConfig(c *duly.QueueConfig) {
 	f.shards(&c.Shards, "queue")
 	f.bool("paused", &c.Paused, required, "Whether the queue is paused. Only pause and resume change it.")
+	f.closing(&c.Closing)
 	f.settings(c)
+}
+
+// closing is the closing of a queue by a release with slow.
+func (f *fields) closing(c *duly.Closing) {
+	f.time("closed_until", &c.Until, optional, "When the queue delivers jobs again. Absent if it is open.")
+	f.text("closed_reason", &c.Reason, optional, "", "The error of the release that closed the queue.")
 }
 
 func (f *fields) shards(shards *int, of string) {
@@ -103,12 +128,13 @@ func (f *fields) stats(s *duly.Stats) {
 	f.answer("Stats")
 	f.integers("sizes", "Jobs per state, by the clock.", func() { f.sizes(&s.Sizes) })
 	f.integers("counters", "Events since the queue was created: pushed, merged, delivered, acked, failed, "+
-		"stalled, released, dead, requeued, expired, deleted, dropped.", func() { f.counters(&s.Counters) })
+		"stalled, released, slowed, dead, requeued, expired, deleted, dropped.", func() { f.counters(&s.Counters) })
 	f.duration("oldest_ready", &s.OldestReady, required, "How long the oldest ready job has been due.")
 	f.time("next_due", &s.NextDue, optional, "The earliest due time in the future.")
 	f.int64("schedules", &s.Schedules, optional, "", "The number of schedules; absent if there is none.")
 	f.time("next_tick", &s.NextTick, optional, "The earliest next tick of the schedules.")
 	f.name("delivery", (*string)(&s.Delivery), optional, `enum:"pull,push"`, "Who takes the jobs.")
+	f.closing(&s.Closing)
 	pointer(f, "group", &s.Group, "For a group: where it is in the log.", (*fields).groupStats)
 }
 
@@ -127,6 +153,7 @@ func (f *fields) counters(c *duly.Counters) {
 	f.integer("failed", &c.Failed, "")
 	f.integer("stalled", &c.Stalled, "")
 	f.integer("released", &c.Released, "")
+	f.integer("slowed", &c.Slowed, "")
 	f.integer("dead", &c.Dead, "")
 	f.integer("requeued", &c.Requeued, "")
 	f.integer("expired", &c.Expired, "")

@@ -19,20 +19,23 @@ func (f *fields) settlement(out *duly.SettleRequest) {
 		"release: give it back without using a try. bury: dead now.")
 	f.durationIfGiven("delay", &out.Delay, "For nack: when to try again. For release: how long to snooze. "+
 		"Default: the backoff for nack, the old due time for release.")
+	f.durationIfGiven("slow", &out.Slow, "For release: how long the queue delivers no job, because the service "+
+		"behind it has no capacity. Bound: up to 1h. Default: the queue stays open.")
 	f.errorText(&out.Error)
 	f.sentBytes("result", &out.Result, optional, "For ack: kept with a job that is retained. Bound: 64 KiB.",
 		"The result as base64, instead of result.")
 }
 
-// errorText is the error of a nack or the reason of a bury. A writer cuts it to the length that an
-// engine stores.
+// errorText is the error of a nack, or the reason of a bury or of a closing. A writer cuts it to the
+// length that an engine stores.
 func (f *fields) errorText(v *string) {
 	// A copy: the writer must not shorten the caller's text.
 	text := *v
 	if f.task == writing {
 		text = contract.CutError(text)
 	}
-	f.text("error", &text, optional, "", "For nack the failure, for bury the reason. Bound: cut at 4 KiB.")
+	f.text("error", &text, optional, "", "For nack the failure, for bury the reason, for a release with slow "+
+		"the reason why the queue is closed. Bound: cut at 4 KiB, for a release at 200 bytes.")
 	if f.task == reading {
 		*v = text
 	}

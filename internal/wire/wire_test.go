@@ -72,6 +72,7 @@ func TestEveryRequestSurvivesTheWire(t *testing.T) {
 		{Receipt: "r2", As: duly.Nack, Delay: &zero, Error: "boom"},
 		{Receipt: "r3", As: duly.Release, Delay: &hour}, {Receipt: "r4", As: duly.Bury, Error: "why"},
 		{Receipt: "r5", As: duly.Ack, Result: []byte{0}},
+		{Receipt: "r6", As: duly.Release, Slow: &zero, Error: "HTTP 429"}, {Receipt: "r7", As: duly.Release, Slow: &hour},
 	}
 	read(t, "settle", Items[duly.SettleRequest]{Values: outcomes})(ReadSettle(string(AppendSettle(nil, outcomes))))
 	ext := Extend{Receipts: []duly.Receipt{"a", "b"}, Lease: time.Minute}
@@ -91,6 +92,11 @@ func TestEveryRequestSurvivesTheWire(t *testing.T) {
 			TTL: duly.None},
 		DeadAge: duly.None, DeadCount: 5, MaxJobs: duly.None, MaxLeased: 9, Rate: duly.Rate{PerSecond: 0.5, Burst: 3}}
 	read(t, "config", cfg)(ConfigForm.ReadRequest(string(ConfigForm.Append(nil, cfg))))
+	reopen := duly.QueueConfig{Reopen: true}
+	read(t, "reopen", reopen)(ConfigForm.ReadRequest(string(ConfigForm.Append(nil, reopen))))
+	if _, err := ConfigForm.ReadRequest(`{"closed":"10s"}`); !errors.Is(err, duly.ErrInvalid) {
+		t.Errorf("closed has another value than none: %v", err)
+	}
 	read(t, "check", true)(ReadCheck(string(CheckForm.Append(nil, true))))
 	tok := contract.Token{Namespace: "*", Rights: contract.RightConsume | contract.RightAdmin, Description: "ci",
 		Limits: contract.Limits{Consume: 3, Per: time.Hour}}
@@ -152,6 +158,8 @@ func TestEveryAnswerSurvivesTheWire(t *testing.T) {
 			Sizes:    duly.Sizes{Delayed: 1, Ready: 2, Blocked: 3, Leased: 4, Dead: 5, Done: 6},
 			Counters: duly.Counters{Pushed: 1 << 60, Dropped: 7}}}
 	q.Config.Paused = true
+	q.Config.Closing = duly.Closing{Until: when, Reason: "HTTP 429"}
+	q.Stats.Closing, q.Stats.Counters.Slowed = q.Config.Closing, 2
 	q.Stats.Delivery = duly.DeliverPull
 	read(t, "queue", q)(QueueForm.ReadAnswer(string(QueueForm.Append(nil, q))))
 	q.Config = contract.PatchConfig(q.Config,

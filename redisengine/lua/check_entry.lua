@@ -10,7 +10,7 @@
 -- RETURNS {'config', value} | {'ok', {{kind, detail}, ...}, value}: the value is what the field has, a number or a
 --         place, '' for none
 --
--- @include guard clock now limits ticks pending careful policy job sets keys finish bucket moments marker wake
+-- @include guard clock now limits ticks pending careful policy job sets keys finish closing bucket moments marker wake
 -- @include judge close
 local mend = {}
 

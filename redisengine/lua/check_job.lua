@@ -14,7 +14,7 @@
 --         removed  1 if the repair removed a job
 --         reason   the error of a job that the repair made dead
 --
--- @include guard clock now limits ticks pending careful policy job sets keys finish bucket moments marker wake
+-- @include guard clock now limits ticks pending careful policy job sets keys finish closing bucket moments marker wake
 -- @include judge mend close
 bound_by(limits)
 wakes = true

@@ -12,14 +12,14 @@
 --         A process may have taken the marker just now. So the caller calls again after the time that this process may
 --         take. If the snapshot is the same then, it is a fault
 --
--- @include guard clock now limits ticks pending counters bucket moments marker wake
+-- @include guard clock now limits ticks pending counters closing bucket moments marker wake
 check_all_kinds()
 local faults = {}
 local function found(kind, detail) faults[#faults + 1] = {kind, detail} end
 
 -- What is no number would end other scripts in their middle, and so would one that HINCRBY cannot add to. The bucket of
 -- a rate alone has fractions.
-local fields = {'later', 'bucket_taken', 'bucket_at', unpack(counters)}
+local fields = {'later', 'closed_until', 'bucket_taken', 'bucket_at', unpack(counters)}
 local texts, broken, totals = call('HMGET', tally, unpack(fields)), {}, {}
 for i, field in ipairs(fields) do
   local text = texts[i]
@@ -47,7 +47,7 @@ bound_by(limits)
 local snapshot = ''
 if #broken == 0 or repair == '1' then
   local deliverable, next_one = look()
-  local announced = tonumber(call('HGET', tally, 'later') or '0') or 0
+  local announced = closing.marked_later()
   local first = call('ZRANGEBYSCORE', delayed, string.format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   local due, tick = not paused and tonumber(first[2]), tick_ahead()
   if tick and (not due or tick < due) then due = tick end

@@ -11,8 +11,8 @@
 --         {'ok', from, {{kind, place, detail}, ...}, looked}: where to continue, '' for the end; looked is the number
 --         of messages checked
 --
--- @include guard clock now limits bucket numbers log message ranges upcoming types entering group_head pages
--- @include group_types group held group_find group_look group_mark group_close
+-- @include guard clock now limits numbers group_closing bucket log message ranges upcoming types entering group_head
+-- @include pages group_types group held group_find group_look group_mark group_close
 local PAGE = 200
 local faults, looked
 local parts = {}

@@ -6,7 +6,7 @@
 --         (version limits group)... as in group_reserve
 -- RETURNS {us, {deliverable, next, announced}, ...}, as in look
 --
--- @include clock now limits bucket numbers log upcoming group_head group_look
+-- @include clock now limits numbers group_closing bucket log upcoming group_head group_look
 local result = {us}
 for i = 0, #KEYS / 10 - 1 do
   local version, limits = ARGV[2 + 3 * i], ARGV[3 + 3 * i]

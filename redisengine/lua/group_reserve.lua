@@ -18,8 +18,8 @@
 --         stream. more is 1 if more steps are needed, 2 if the next message does not fit: its body has no room, or one
 --         of the messages is a suspect. before is how many held messages come before the new ones
 --
--- @include guard clock now limits bucket numbers log message ranges upcoming types entering group_head pages
--- @include group_types group held group_look group_mark group_close group_begin
+-- @include guard clock now limits numbers group_closing bucket log message ranges upcoming types entering group_head
+-- @include pages group_types group held group_look group_mark group_close group_begin
 local full         -- whether a message was left because it does not fit into the answer
 local ends         -- when the leases end
 local bytes        -- the remaining room
@@ -206,6 +206,7 @@ full, again, fresh, before, bytes = false, {}, {}, 0, tonumber(room)
 ends = ahead(lease == '0' and own.lease or tonumber(lease))
 g.called = now
 note_consumer()
+closing.keep()
 local more = group_forward() or more_due
 local most = math.min(tonumber(max), group_open())
 local left = most > 0 and hand_out(most)

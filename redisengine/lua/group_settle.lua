@@ -7,13 +7,14 @@
 --         acks  how many triples follow: acks without more, by token: the token, the first ordinal, and a bitmap of
 --               the ordinals
 --         then the triples; then each other outcome as a packed array: the token, the place, how it ends (ack, nack,
---         release, bury), a delay in microseconds, -1 for none, the error text, and the ID that the place is
+--         release, bury), a delay in microseconds, -1 for none, the error text, and the ID that the place is; and, of
+--         a release that closes the group, for how many microseconds and the reason
 -- RETURNS {'config', value}
 --         {'ok', {bitmap, ...}, {i, ...}}: for each triple the messages that were not current, '' for none; and the
 --         places, from 1, of other outcomes that were not current
 --
--- @include guard clock now limits due_at bucket numbers log ranges upcoming types entering group_head pages group_types
--- @include group backoff held group_look group_mark group_close group_begin
+-- @include guard clock now limits due_at numbers group_closing bucket log ranges upcoming types entering group_head
+-- @include pages group_types group backoff held group_look group_mark group_close group_begin
 local FIRST = 6 -- the place of the first triple
 local ended  -- whether a delivery has ended
 local opened -- by token, the ranges of outcomes other than plain acks
@@ -55,6 +56,10 @@ end
 function settle.release(m, o)
   count('released')
   come_back(m, 'release', o[4] >= 0 and due_at(o[4]) or now, '')
+  if o[7] then
+    count('slowed')
+    closing.extend(o[7], o[8])
+  end
 end
 
 function settle.bury(m, o)

@@ -34,17 +34,17 @@ var concerns = []concern{
 	{
 		name: "jobs",
 		pieces: strings.Fields(`
-			guard clock now limits version ticks pending policy job sets keys finish find due_at backoff bucket moments
-			marker wake mark_new pushing forward ulid close less behind report counters`),
+			guard clock now limits version ticks pending policy job sets keys finish find due_at backoff closing bucket
+			moments marker wake mark_new pushing forward ulid close less behind report counters`),
 		rare: strings.Fields("version find due_at backoff mark_new pushing forward ulid less behind report counters"),
 		scripts: strings.Fields(`
 			push reserve settle extend step get peek list stats idle look holding overdue mark
-			delete promote update requeue purge configure destroy`),
+			delete promote update requeue purge configure destroy slow`),
 	},
 	{
 		name: "schedules",
 		pieces: strings.Fields(`
-			guard clock now limits ticks pending policy job sets keys finish find due_at bucket moments
+			guard clock now limits ticks pending policy job sets keys finish find due_at closing bucket moments
 			marker wake pushing schedule put_schedule less behind`),
 		scripts: strings.Fields(`
 			schedule_put schedule_set schedule_drop schedule_get schedule_list schedule_fire
@@ -53,14 +53,14 @@ var concerns = []concern{
 	{
 		name: "check",
 		pieces: strings.Fields(`
-			guard clock now limits ticks pending careful policy job sets keys finish counters bucket moments
+			guard clock now limits ticks pending careful policy job sets keys finish counters closing bucket moments
 			marker wake judge mend close`),
 		scripts: strings.Fields("check_page check_job check_entry check_shard"),
 	},
 	{
 		name: "topics",
 		pieces: strings.Fields(`
-			guard clock now limits version due_at bucket numbers log message ranges upcoming
+			guard clock now limits version due_at numbers group_closing bucket log message ranges upcoming
 			types entering topic group_head pages group_types group backoff held less behind
 			group_find group_look group_mark group_close group_begin`),
 		rare: strings.Fields("version due_at backoff topic less behind group_find"),
@@ -68,7 +68,7 @@ var concerns = []concern{
 			topic_publish topic_read topic_step topic_stats topic_delayed topic_message topic_cancel
 			topic_configure topic_destroy topic_check
 			group_reserve group_settle group_extend group_step group_look group_seek group_list group_get group_stats
-			group_delete group_purge group_requeue group_check`),
+			group_delete group_purge group_requeue group_check group_slow`),
 	},
 	{
 		name:   "registry",

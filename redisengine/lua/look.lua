@@ -12,12 +12,13 @@
 --         announced    the time for which a process keeps a timer, 0 for none
 --         due          1 if a tick is due
 --
--- @include clock now limits ticks bucket moments
+-- @include clock now limits ticks closing bucket moments
 local result, looked = {us}, 0
 for i = 0, #KEYS / 8 - 1 do
   local version, limits = ARGV[2 + 2 * i], ARGV[3 + 2 * i]
   config, delayed, ready, blocked, leased, expiry, tally, ticks = unpack(KEYS, 8 * i + 1, 8 * i + 8)
   ticks_changed()
+  closing.forget()
   if call('GETRANGE', config, '0', '15') ~= version then
     result[#result + 1] = {-1, 0, 0, 0}
   else
@@ -29,7 +30,7 @@ for i = 0, #KEYS / 8 - 1 do
       deliverable, next_one = look()
       due = (first_tick() or math.huge) <= now and 1 or 0
     end
-    result[#result + 1] = {deliverable, next_one or 0, tonumber(call('HGET', tally, 'later') or '0') or 0, due}
+    result[#result + 1] = {deliverable, next_one or 0, closing.marked_later(), due}
   end
 end
 return result

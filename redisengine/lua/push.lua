@@ -23,8 +23,8 @@
 --         with the state; 'merged' with the number and own alias; 'full'; 'ttl' if the TTL ends before the job is due;
 --         'taken' if another job has the number
 --
--- @include guard clock now limits ticks pending policy job sets keys finish find due_at bucket moments marker wake
--- @include mark_new pushing
+-- @include guard clock now limits ticks pending policy job sets keys finish find due_at closing bucket moments marker
+-- @include wake mark_new pushing
 local FIRST = 6 -- the place of the first number
 
 local all_kinds
@@ -218,12 +218,12 @@ bound_by(limits)
 vacant = count_room()
 local results = push_call(ARGV)
 trim_ended()
-if holds or blocked_new or due_waits or next(touched) then
+if holds or blocked_new or due_waits or next(touched) or closing.opens() then
   flush_last(true)
   wake()
 else
-  checked[marker], checked[ready] = true, true -- mark_new begins with them
-  is_hash(tally)
+  -- mark_new begins with the first two, and closing.opens has read the tally.
+  checked[marker], checked[ready], checked[tally] = true, true, true
   check_kinds()
   mark_new(new_ready, waits_new)
   flush_last(false)

@@ -22,7 +22,7 @@
 --                  has no room or one of the jobs is a suspect; 4 more if a tick is due, which only a call reports that
 --                  looked for the next moment
 --
--- @include guard clock now limits ticks pending policy job sets keys finish bucket moments marker wake forward
+-- @include guard clock now limits ticks pending policy job sets keys finish closing bucket moments marker wake forward
 local RUN_SIZE = 26 -- bytes of a run state, without the rest
 local full         -- whether a deliverable job was left because it does not go with the others
 local changed      -- whether anything but leases has changed
@@ -286,8 +286,9 @@ end
 -- mark_left sets the marker to the jobs that are left, if nothing has happened but that n jobs were leased till
 -- next_end. False: wake has to look at everything.
 function mark_left(n, next_end)
-  local kept = marked_later()
-  if changed or holds or kept <= now or has_options() and call('ZCARD', blocked) > 0 then return false end
+  local kept = closing.marked_later()
+  if changed or holds or closing.opens() or kept <= now then return false end
+  if has_options() and call('ZCARD', blocked) > 0 then return false end
   set_now(math.min(call('ZCARD', ready) - n, 1000))
   if n > 0 and next_end < kept then set_later(next_end) end
   return true
@@ -335,6 +336,7 @@ end
 end
 -- @call
 bound_by(limits)
+closing.keep()
 full, changed, texts = false, false, {}
 local more = forward()
 local usual = ahead(lease == '0' and 30000000 or tonumber(lease))
@@ -353,6 +355,7 @@ flush_last(looks)
 take_rate(delivered)
 if looks then wake() end
 write_tally()
+closing.save()
 local code, together = full and 2 or more and 1 or 0, table.concat(numbers)
 if looks and (first_tick() or math.huge) <= now then code = code + 4 end
 if has_options() or has_runs() then

@@ -6,12 +6,14 @@
 -- ARGV    clock version limits  as in reserve
 --         then for each outcome the job's number (16 bytes). An ack of a first delivery without a result is the number
 --         alone. Any other is followed by a packed array: how it ends (ack, nack, release, bury); the delivery's
---         number; a delay in microseconds, -1 for none; the error text; the result; the own ID of the job
+--         number; a delay in microseconds, -1 for none; the error text; the result; the own ID of the job; and, of a
+--         release that closes the shard, for how many microseconds and the reason
 -- RETURNS {'config', value}
 --         {'ok', i, j, ...}: the positions, from 1, of outcomes whose receipt is not current
 --
--- @include guard clock limits ticks pending policy job sets keys finish due_at backoff bucket moments marker wake
--- @include forward ulid close
+-- @include guard clock limits ticks pending policy job sets keys finish due_at backoff closing bucket moments marker
+-- @include wake forward ulid close
+local MOST_RELEASES = 1000 -- of a job: a release that closes the shard is a nack then
 local settle = {}
 
 function settle.ack(j, o)
@@ -57,11 +59,21 @@ function settle.nack(j, o)
 end
 
 function settle.release(j, o)
-  local due = o[3] >= 0 and due_at(o[3]) or j.due
+  local due, slow = o[3] >= 0 and due_at(o[3]) or j.due, o[7]
   local r = running(j)
+  -- Each delivery that has ended was a failure, a stall or a release.
+  if slow and r.ended - r.failures - r.stalls >= MOST_RELEASES then
+    settle.nack(j, o)
+    return
+  end
   r.ended = r.ended + 1
   count('released')
   come_back(j, 'release', due, '')
+  if slow then
+    count('slowed')
+    closing.extend(slow, o[8])
+    wakes = true
+  end
 end
 
 function settle.bury(j, o)

@@ -7,13 +7,14 @@
 --         from  the rank from which to search the oldest ready job, as the call before returned it; '' for the first
 -- RETURNS {'config', value} | {'behind'} if the shard needs steps first
 --         {'ok', now, {delayed, ready, blocked, leased, dead, done}, oldest, next, {field, n, ...}, rest,
---         schedules, tick}
+--         schedules, tick, until, reason}
 --         the sizes are by the clock
 --         oldest  when the oldest ready job was due; next when the next delayed one will be; 0: none
 --         schedules  how many schedules there are, and tick the first tick, 0 for none
+--         until   when the shard opens, 0 for an open one; reason why it is closed
 --         rest    the rank at which to continue the search for the oldest, '' for the end
 --
--- @include guard clock now limits ticks pending policy job sets counters
+-- @include guard clock now limits ticks pending policy job sets closing counters
 local size = {}
 for i, set in ipairs({delayed, ready, blocked, leased, dead, done}) do size[i] = call('ZCARD', set) end
 local oldest = now
@@ -55,4 +56,8 @@ for i, n in ipairs(call('HMGET', tally, unpack(counters))) do
   counts[2 * i - 1], counts[2 * i] = counters[i], n or '0'
 end
 rank = rank and string.format('%.0f', rank) or ''
-return {'ok', now, size, oldest, next_due or '0', counts, rank, call('ZCARD', ticks), first_tick() or 0}
+local closed = closing.opens()
+local why = closed and call('HGET', tally, 'closed_reason') or ''
+return {
+  'ok', now, size, oldest, next_due or '0', counts, rank, call('ZCARD', ticks), first_tick() or 0, closed or 0, why,
+}

@@ -11,7 +11,8 @@
 --         limits, packed
 -- RETURNS {'config', value} of the newer one | {'ok'}
 --
--- @include clock now limits version bucket numbers log upcoming group_head group_types group_look group_mark
+-- @include clock now limits version numbers group_closing bucket log upcoming group_head group_types group_look
+-- @include group_mark
 local EACH = 15 -- keys of a group
 local FIRST = 4 -- keys before the groups
 

@@ -70,7 +70,7 @@ func (m *migratingEngine) copyQueue(ctx context.Context, q duly.QueueRef) error 
 func untilStable(ctx context.Context, e contract.Engine, q duly.QueueRef, do func(duly.QueueConfig) error) error {
 	var last duly.QueueConfig
 	for range maxCopies {
-		now, err := e.Config(ctx, q)
+		now, err := settingsOf(ctx, e, q)
 		// The first round always continues, because no configuration of a queue is zero.
 		if err != nil || now == last {
 			return err
@@ -83,13 +83,21 @@ func untilStable(ctx context.Context, e contract.Engine, q duly.QueueRef, do fun
 	return contract.Errorf(duly.CodeUnavailable, "the settings of queue %s keep changing while they are copied; try again", q)
 }
 
+// settingsOf returns the configuration of a queue without its closing. That is no setting: it ends by
+// itself, and each pool has its own.
+func settingsOf(ctx context.Context, e contract.Engine, q duly.QueueRef) (duly.QueueConfig, error) {
+	config, err := e.Config(ctx, q)
+	config.Closing = duly.Closing{}
+	return config, err
+}
+
 // isCopied reports whether both pools have a queue with the same settings.
 func (m *migratingEngine) isCopied(ctx context.Context, q duly.QueueRef) (bool, error) {
-	from, err := m.old.Config(ctx, q)
+	from, err := settingsOf(ctx, m.old, q)
 	if err != nil {
 		return false, err
 	}
-	to, err := m.new.Config(ctx, q)
+	to, err := settingsOf(ctx, m.new, q)
 	if err != nil || from != to {
 		return false, err
 	}

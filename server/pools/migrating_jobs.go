@@ -153,8 +153,8 @@ func addStats(a, b duly.Stats) duly.Stats {
 	c, d := &a.Counters, &b.Counters
 	for to, n := range map[*int64]int64{
 		&c.Pushed: d.Pushed, &c.Merged: d.Merged, &c.Delivered: d.Delivered, &c.Acked: d.Acked, &c.Failed: d.Failed,
-		&c.Stalled: d.Stalled, &c.Released: d.Released, &c.Dead: d.Dead, &c.Requeued: d.Requeued, &c.Expired: d.Expired,
-		&c.Deleted: d.Deleted, &c.Dropped: d.Dropped,
+		&c.Stalled: d.Stalled, &c.Released: d.Released, &c.Slowed: d.Slowed, &c.Dead: d.Dead, &c.Requeued: d.Requeued,
+		&c.Expired: d.Expired, &c.Deleted: d.Deleted, &c.Dropped: d.Dropped,
 	} {
 		*to += n
 	}
@@ -168,19 +168,11 @@ func addStats(a, b duly.Stats) duly.Stats {
 	if a.NextTick.IsZero() || !b.NextTick.IsZero() && b.NextTick.Before(a.NextTick) {
 		a.NextTick = b.NextTick
 	}
-	a.Closing = laterClosing(a.Closing, b.Closing)
+	// A slow release closes the queue in the pool of its job.
+	a.Closing = contract.LaterClosing(a.Closing, b.Closing)
 	// After the move the queue of the new pool remains, so its settings are shown.
 	if b.Delivery != "" {
 		a.Delivery = b.Delivery
-	}
-	return a
-}
-
-// laterClosing returns the closing that ends last. A slow release closes the queue in the pool of its
-// job.
-func laterClosing(a, b duly.Closing) duly.Closing {
-	if b.Until.After(a.Until) {
-		return b
 	}
 	return a
 }
@@ -198,7 +190,7 @@ func (m *migratingEngine) Config(ctx context.Context, q duly.QueueRef) (duly.Que
 		if err != nil {
 			return config, err
 		}
-		config.Closing = laterClosing(config.Closing, other.Closing)
+		config.Closing = contract.LaterClosing(config.Closing, other.Closing)
 	}
 	return config, nil
 }

@@ -144,7 +144,7 @@ func exists(ctx context.Context, e contract.Engine, q duly.QueueRef) (bool, erro
 	if err != nil || stats.Counters.Pushed > 0 {
 		return err == nil, err
 	}
-	config, err := e.Config(ctx, q)
+	config, err := settingsOf(ctx, e, q)
 	return isSet(config), err
 }
 

@@ -21,11 +21,11 @@ func (m *migratingEngine) restoreAllSettings(ctx context.Context, namespace stri
 // restoreSettings copies those settings of a queue to the new pool that it has only in the old
 // pool.
 func (m *migratingEngine) restoreSettings(ctx context.Context, q duly.QueueRef) error {
-	from, err := m.old.Config(ctx, q)
+	from, err := settingsOf(ctx, m.old, q)
 	if err != nil {
 		return err
 	}
-	to, err := m.new.Config(ctx, q)
+	to, err := settingsOf(ctx, m.new, q)
 	if err != nil {
 		return err
 	}

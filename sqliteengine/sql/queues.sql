@@ -6,7 +6,7 @@ SELECT q.id, q.namespace, q.name, q.paused, q.tries, q.max_stalls, q.backoff, q.
        t.delayed, t.ready, t.blocked, t.leased, t.dead, t.done,
        t.pushed, t.merged, t.delivered, t.acked, t.failed, t.stalled, t.released, t.died,
        t.requeued, t.expired, t.deleted, t.dropped, t.bucket_taken, t.bucket_at, q.kind,
-       q.delivery, q.push_url, q.on_done, q.on_dead
+       q.delivery, q.push_url, q.on_done, q.on_dead, q.closed_until, q.closed_reason, q.slowed
   FROM queues q LEFT JOIN tallies t ON t.queue = q.id;
 
 -- name: queue_make
@@ -21,6 +21,9 @@ UPDATE queues
        dead_age = ?9, dead_count = ?10, max_jobs = ?11, max_leased = ?12, rate = ?13, burst = ?14,
        delivery = ?15, push_url = ?16, on_done = ?17, on_dead = ?18
  WHERE id = ?1;
+
+-- name: queue_close
+UPDATE queues SET closed_until = ?2, closed_reason = ?3, slowed = ?4 WHERE id = ?1;
 
 -- name: queue_drop
 DELETE FROM queues WHERE id = ?1;

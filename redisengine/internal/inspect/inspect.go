@@ -107,7 +107,16 @@ func (e *Inspector) Config(ctx context.Context, ref duly.QueueRef) (duly.QueueCo
 	if q.Topic != nil {
 		return duly.QueueConfig{}, contract.IsTopic(ref)
 	}
-	return q.Config, nil
+
+	// The shards know the closing, and the configuration that Read has put into the cache.
+	cfg := q.Config
+	err = e.With(ctx, ref.Normal(), func(q *catalog.Queue) (err error) {
+		if q != nil {
+			cfg.Closing, err = e.LastClosing(ctx, q)
+		}
+		return err
+	})
+	return cfg, err
 }
 
 // GetByReceipt implements contract.Inspector. A receipt names the shard and the number of the

@@ -94,6 +94,8 @@ func addStats(st *duly.Stats, r []rueidis.RedisMessage) {
 		st.NextTick = tick
 	}
 	st.Schedules += codec.Integer(&r[6])
+	closing := contract.Closing{Until: codec.Integer(&r[8]), Reason: codec.Text(&r[9])}
+	st.Closing = contract.LaterClosing(st.Closing, closing.Info())
 	fields := codec.Elements(&r[4])
 	for i := 0; i+1 < len(fields); i += 2 {
 		if field, ok := counters[codec.Text(&fields[i])]; ok {
@@ -120,6 +122,7 @@ var counters = map[string]func(*duly.Counters) *int64{
 	"failed":    func(c *duly.Counters) *int64 { return &c.Failed },
 	"stalled":   func(c *duly.Counters) *int64 { return &c.Stalled },
 	"released":  func(c *duly.Counters) *int64 { return &c.Released },
+	"slowed":    func(c *duly.Counters) *int64 { return &c.Slowed },
 	"died":      func(c *duly.Counters) *int64 { return &c.Dead },
 	"requeued":  func(c *duly.Counters) *int64 { return &c.Requeued },
 	"expired":   func(c *duly.Counters) *int64 { return &c.Expired },

@@ -174,7 +174,7 @@ func (e *Jobs) settle(ctx context.Context, namespace string, outcomes []duly.Set
 	var numbers []byte // arguments of plain acks
 	for i := range outcomes {
 		o := &outcomes[i]
-		if results[i] = contract.ValidatePlainSettle(o); results[i] != nil {
+		if results[i] = contract.ValidateSettle(o); results[i] != nil {
 			continue
 		}
 		// The receipt can be parsed, because the validation has checked its form.
@@ -201,7 +201,41 @@ func (e *Jobs) settle(ctx context.Context, namespace string, outcomes []duly.Set
 		groups.add(target{ref, p.Shard}, i, arg)
 	}
 
-	return groups.each(results, func(g *receiptGroup) error { return e.settleGroup(ctx, g, results) })
+	results, err := groups.each(results, func(g *receiptGroup) error { return e.settleGroup(ctx, g, results) })
+	e.closeOthers(ctx, &groups, outcomes, results)
+	return results, err
+}
+
+// closeOthers closes the other shards of each queue that an outcome has closed. A lost call is not
+// repeated: such a shard learns from its own deliveries.
+func (e *Jobs) closeOthers(
+	ctx context.Context, groups *receiptGroups, outcomes []duly.SettleRequest, results []error,
+) {
+	for _, g := range groups.list {
+		closes := slices.ContainsFunc(g.places, func(i int) bool {
+			return outcomes[i].Slow != nil && *outcomes[i].Slow > 0 && i < len(results) && results[i] == nil
+		})
+		if closes {
+			e.closeOtherShards(ctx, g.target)
+		}
+	}
+}
+
+// closeTimeout bounds how long an unreachable shard delays the answer to a settle.
+const closeTimeout = time.Second
+
+// closeOtherShards closes the shards of a queue beside the one that is closed.
+func (e *Jobs) closeOtherShards(ctx context.Context, closed target) {
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
+	defer cancel()
+
+	// The settle has succeeded, so an error here is not its error.
+	_ = e.With(ctx, closed.ref, func(q *catalog.Queue) error {
+		if q == nil || len(q.Shards) == 1 {
+			return nil
+		}
+		return e.CloseOthers(ctx, q, closed.shard)
+	})
 }
 
 // isPlainAck reports whether an outcome is the ack of a first delivery without a result.
@@ -212,7 +246,7 @@ func isPlainAck(o *duly.SettleRequest, p *contract.ReceiptParts) bool {
 // packOutcome packs any other outcome as the script reads it.
 func packOutcome(o *duly.SettleRequest, p *contract.ReceiptParts) string {
 	w := codec.Packer(p.Number[:])
-	w.Array(6)
+	w.Array(6 + messages.SlowParts(o))
 	w.Text(o.As.String())
 	w.Integer(int64(p.Delivery))
 	delay := int64(duly.None)
@@ -223,6 +257,7 @@ func packOutcome(o *duly.SettleRequest, p *contract.ReceiptParts) string {
 	w.Text(contract.CutError(o.Error))
 	w.Text(string(o.Result))
 	w.Text(p.Number.String())
+	messages.PackSlow(&w, o)
 	return string(w)
 }
 

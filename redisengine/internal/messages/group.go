@@ -227,7 +227,7 @@ func (b *Bits) Lost(bitmap string, f func(at int)) {
 // PackOutcome packs an outcome other than a plain ack for the group_settle script.
 func PackOutcome(h Held, o *duly.SettleRequest, position string) string {
 	var w codec.Packer
-	w.Array(6)
+	w.Array(6 + SlowParts(o))
 	w.Text(h.Token.String())
 	w.Text(h.Place.String())
 	w.Text(o.As.String())
@@ -238,5 +238,22 @@ func PackOutcome(h Held, o *duly.SettleRequest, position string) string {
 	w.Integer(delay)
 	w.Text(contract.CutError(o.Error))
 	w.Text(position)
+	PackSlow(&w, o)
 	return string(w)
+}
+
+// SlowParts returns how many elements PackSlow packs.
+func SlowParts(o *duly.SettleRequest) int {
+	if o.Slow == nil {
+		return 0
+	}
+	return 2
+}
+
+// PackSlow packs what closes the queue of an outcome, in µs, and the reason.
+func PackSlow(w *codec.Packer, o *duly.SettleRequest) {
+	if o.Slow != nil {
+		w.Integer(codec.Micros(*o.Slow))
+		w.Text(contract.CutReason(o.Error))
+	}
 }

@@ -22,7 +22,7 @@ func (e *Operator) Configure(ctx context.Context, ref duly.QueueRef, patch duly.
 	if err := contract.ValidateConfigFor(patch, ref); err != nil {
 		return err
 	}
-	return e.reconfigure(ctx, ref, true, func(c *duly.QueueConfig, made bool) error {
+	err := e.reconfigure(ctx, ref, true, func(c *duly.QueueConfig, made bool) error {
 		// Jobs are in the shard of their ID, so the number can't change later.
 		if patch.Shards != 0 && patch.Shards != c.Shards && !made {
 			return contract.Invalid("shards", "is %d since the queue was created; to change it, destroy the queue and create it again", c.Shards)
@@ -34,6 +34,15 @@ func (e *Operator) Configure(ctx context.Context, ref duly.QueueRef, patch duly.
 		}
 		*c = contract.PatchConfig(*c, patch)
 		return contract.CheckConfig(*c)
+	})
+	if err != nil || !patch.Reopen {
+		return err
+	}
+	return e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
+		if q == nil {
+			return nil
+		}
+		return e.Reopen(ctx, q)
 	})
 }
 

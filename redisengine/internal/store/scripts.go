@@ -69,6 +69,7 @@ var (
 	ScriptQueuePut  = load("queue_put")
 	ScriptQueueSet  = load("queue_set")
 	ScriptMark      = load("mark")
+	ScriptSlow      = load("slow")
 
 	ScriptSchedulePut  = load("schedule_put")
 	ScriptScheduleSet  = load("schedule_set")

@@ -79,6 +79,7 @@ var (
 	ScriptGroupPurge     = loadLog("group_purge")
 	ScriptGroupRequeue   = loadLog("group_requeue")
 	ScriptGroupCheck     = loadLog("group_check")
+	ScriptGroupSlow      = loadLog("group_slow")
 )
 
 // InvalidTopic reports whether a topic can't have this name.

@@ -260,7 +260,7 @@ func (e *Topics) ConfigureGroup(ctx context.Context, ref duly.QueueRef, patch du
 	if err := e.checkTarget(ctx, ref.Namespace, patch.Group.Target); err != nil {
 		return err
 	}
-	return e.changeGroup(ctx, ref, store.ScriptQueuePut, func(c *duly.QueueConfig) error {
+	err := e.changeGroup(ctx, ref, store.ScriptQueuePut, func(c *duly.QueueConfig) error {
 		// Keys can be ordered only from the first message on.
 		if patch.Group.Order == duly.OrderKeys && c.Group.Order != duly.OrderKeys {
 			if held, err := e.held(ctx, ref); err != nil || held > 0 {
@@ -273,6 +273,10 @@ func (e *Topics) ConfigureGroup(ctx context.Context, ref duly.QueueRef, patch du
 		*c = contract.PatchConfig(*c, patch)
 		return contract.CheckConfig(*c)
 	})
+	if err != nil || !patch.Reopen {
+		return err
+	}
+	return e.WithGroup(ctx, ref, func(q *catalog.Queue) error { return e.Reopen(ctx, q) })
 }
 
 // checkTarget returns [duly.ErrInvalid] for a target that is a topic.
@@ -316,7 +320,13 @@ func (e *Topics) GroupConfig(ctx context.Context, ref duly.QueueRef) (duly.Queue
 	if q == nil {
 		return duly.QueueConfig{}, e.Unknown(ctx, ref.Normal())
 	}
-	return q.Config, nil
+
+	cfg := q.Config
+	err = e.WithGroup(ctx, ref.Normal(), func(q *catalog.Queue) (err error) {
+		cfg.Closing, err = e.LastClosing(ctx, q)
+		return err
+	})
+	return cfg, err
 }
 
 // Seek implements contract.TopicOperator.

@@ -33,6 +33,7 @@ var (
 		"birth", "cursor", "cursor_ms", "start", "out", "low", "low_ms", "idle", "called", "announced", "stuck",
 		"delivered", "acked", "failed",
 		"stalled", "released", "died", "requeued", "deleted", "dropped", "filtered", "skipped", "replayed", "missed",
+		"closed_until", "slowed",
 	}
 )
 
@@ -225,7 +226,7 @@ func (g *groupSum) add(r catalog.Reply) {
 	c := &st.Counters
 	for field, to := range map[string]*int64{
 		"delivered": &c.Delivered, "acked": &c.Acked, "failed": &c.Failed, "stalled": &c.Stalled,
-		"released": &c.Released, "died": &c.Dead,
+		"released": &c.Released, "slowed": &c.Slowed, "died": &c.Dead,
 		"requeued": &c.Requeued, "deleted": &c.Deleted, "dropped": &c.Dropped,
 		"filtered": &own.Filtered, "skipped": &own.Skipped, "replayed": &own.Replayed, "missed": &own.Missed,
 	} {
@@ -242,6 +243,8 @@ func (g *groupSum) add(r catalog.Reply) {
 	for i := 0; i+1 < len(keys); i += 2 {
 		g.blocked[codec.Text(&keys[i+1])] += codec.Integer(&keys[i])
 	}
+	closing := contract.Closing{Until: codec.Integer(&r.Rest[11]), Reason: codec.Text(&r.Rest[12])}
+	st.Closing = contract.LaterClosing(st.Closing, closing.Info())
 	// A group counts as parked only if it is parked in every shard.
 	g.parked = g.parked && codec.Integer(&r.Rest[9]) == 1
 	names := codec.Elements(&r.Rest[10])

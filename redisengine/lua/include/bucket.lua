@@ -13,9 +13,9 @@ local function fill_bucket()
   bucket_at = now
 end
 
--- open is how many more deliveries pause and limits allow now.
+-- open is how many more deliveries pause, closing and limits allow now.
 function open()
-  if paused then return 0 end
+  if paused or closing.opens() then return 0 end
   local n = 1000000
   if max_leased ~= -1 then n = math.max(0, max_leased - call('ZCARD', leased)) end
   if rate ~= -1 then

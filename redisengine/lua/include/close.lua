@@ -6,4 +6,5 @@ local function close()
   flush_last(looks)
   if looks then wake() end
   write_tally()
+  closing.save()
 end

@@ -1,3 +1,3 @@
--- The fields of the tally that count. Others have no meaning there but later, bucket_taken and bucket_at.
+-- The fields of the tally that count. The others are later, bucket_taken, bucket_at, closed_until and closed_reason.
 local counters = {'pushed', 'merged', 'delivered', 'acked', 'failed', 'stalled', 'released',
-  'died', 'requeued', 'expired', 'deleted', 'dropped'}
+  'slowed', 'died', 'requeued', 'expired', 'deleted', 'dropped'}

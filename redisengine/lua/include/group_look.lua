@@ -3,7 +3,7 @@
 local group_open, group_moments
 
 do
--- group_open returns how many more messages pause and limits allow now.
+-- group_open returns how many more messages pause, closing and limits allow now.
 function group_open()
   local n = open()
   if n > 0 and max_leased ~= -1 then n = math.max(0, math.min(n, max_leased - call('ZCARD', leased) - g.out)) end
@@ -34,7 +34,9 @@ function group_moments()
   if outside and not own.keyed then n = n + call('ZCARD', blocked) end
   local free = group_open()
   -- The step of a Reserve makes room: it ends leases that have run out, and forgets messages that were dropped.
-  if (run_out or lost) and max_leased ~= -1 then free = math.max(free, 1) end
+  local closed = closing.opens()
+  soonest(closed)
+  if (run_out or lost) and max_leased ~= -1 and not closed then free = math.max(free, 1) end
   if rate ~= -1 then soonest(opens_at()) end
   return math.min(n, free, 1000), next_one
 end

@@ -2,7 +2,7 @@
 -- It sets later only if nearest is earlier than the time that was set last. If that time has passed, the process that
 -- kept it may have died: then it sets the time of the next delayed job or tick.
 local function mark_new(n, nearest)
-  local kept = nearest and marked_later()
+  local kept = nearest and closing.marked_later()
   if kept and kept <= now then
     local first = call('ZRANGEBYSCORE', delayed, '(' .. now_text, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
     nearest = math.min(nearest, tonumber(first) or nearest, tick_ahead() or nearest)

@@ -27,7 +27,9 @@ local function look()
     if last and last < now then n = n + 1 elseif last then soonest(last + 1) end
   end
   local free = open()
-  if run_out and max_leased ~= -1 then free = math.max(free, 1) end -- taking it back makes room
+  local closed = closing.opens()
+  soonest(closed)
+  if run_out and max_leased ~= -1 and not closed then free = math.max(free, 1) end -- taking it back makes room
   if rate ~= -1 then soonest(opens_at()) end
   return math.min(n, free, 1000), next_one
 end

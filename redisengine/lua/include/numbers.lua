@@ -12,6 +12,7 @@ local GROUP = {
   'birth', 'cursor', 'cursor_ms', 'start', 'out', 'low', 'low_ms', 'idle', 'called', 'announced', 'stuck', 'delivered',
   'acked', 'failed',
   'stalled', 'released', 'died', 'requeued', 'deleted', 'dropped', 'filtered', 'skipped', 'replayed', 'missed',
+  'closed_until', 'slowed',
 }
 local OVERHEAD = 14       -- bytes of a message in the stream beside its value
 local topic               -- the numbers of the shard

@@ -1,6 +1,10 @@
 -- A range has the messages that one Reserve has leased together. Its name is their token. The hash blocks has the first
 -- ordinal, the entry time of that message, and a bitmap of the ordinals that are still leased. The sorted set ranges
 -- has the end of the lease, and firsts the first ordinal.
+local all_bits, bits_of, count_bits, first_bit, last_bit, clear_bit, take_bits, has_bit
+local read_block, write_block, drop_block
+
+do
 local BITS = {} -- the number of bits set in each byte
 for b = 0, 255 do
   local n = 0
@@ -9,10 +13,7 @@ for b = 0, 255 do
   end
   BITS[b] = n
 end
-local all_bits, bits_of, count_bits, first_bit, last_bit, clear_bit, take_bits, has_bit
-local read_block, write_block, drop_block
 
-do
 -- all_bits returns the bitmap of n consecutive ordinals.
 function all_bits(n)
   local rest = n % 8

@@ -1,0 +1,18 @@
+#!lua flags=allow-oom
+-- Closes or opens a group in the shard, and returns its closing.
+--
+-- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held
+--         run busy dead copies tally consumers
+-- ARGV    clock version limits group  as in group_reserve
+--         then how long to close the group and the reason, as in slow
+-- RETURNS {'config', value} | {'behind'} | {'ok', us, until, reason}, as in slow
+--
+-- @include guard clock now limits numbers group_closing bucket log ranges upcoming types entering group_head pages
+-- @include group_types group held group_look group_mark group_close group_begin
+local slow, reason = ARGV[5], ARGV[6]
+if slow ~= '' then
+  if slow == '-1' then closing.reopen() else closing.extend(tonumber(slow), reason) end
+  group_close()
+end
+local closed = closing.opens()
+return {'ok', us, closed or 0, closed and call('HGET', tally, 'closed_reason') or ''}
