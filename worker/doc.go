@@ -17,7 +17,7 @@
 //	Bury(err)            dead at once
 //	Snooze(d)            released until d has passed, no try used
 //	Release()            released to its old place, no try used
-//	Overloaded(d, err)   as Snooze, and an overload for Config.Limiter
+//	Overloaded(d, err)   as Release, and the queue is closed for d
 //	a panic              nack with the value and the stack, cut at 4 KiB
 //
 // [JSON] buries a job whose body it cannot decode. Jobs are delivered at least once. If

@@ -45,8 +45,8 @@ type settlementError struct {
 	as    duly.Settlement
 	delay *time.Duration
 	err   error // the failure or the reason, or nil
-	// overload reports that the called service has no capacity.
-	overload bool
+	// slow is how long the queue is closed, because the called service has no capacity.
+	slow *time.Duration
 }
 
 // Error implements error. It returns the text of the failure, which is stored with the job.
@@ -54,8 +54,11 @@ func (s *settlementError) Error() string {
 	if s.err != nil {
 		return s.err.Error()
 	}
-	if s.delay != nil {
+	switch {
+	case s.delay != nil:
 		return fmt.Sprintf("%s for %s", s.as, duly.FormatDuration(*s.delay))
+	case s.slow != nil:
+		return "the service is overloaded"
 	}
 	return s.as.String()
 }
@@ -94,21 +97,19 @@ func Snooze(d time.Duration) error {
 // Snooze.
 func Release() error { return &settlementError{as: duly.Release} }
 
-// maxOverload is the longest time for which Overloaded releases a job.
-const maxOverload = time.Hour
-
 // Overloaded returns an error that means that the service which the handler calls has no capacity,
-// as HTTP 429 and 503 do. It releases the job until after has passed, from 0 to 1 h, and uses no
-// try. Config.Limiter counts it as an overload. err is the reason and may be nil.
+// as HTTP 429 and 503 do. It releases the job without using a try. It also closes the queue until
+// after has passed, from 0 to 1 h: no worker gets a job of the queue before. Config.Limiter counts
+// it as an overload. err is the reason of the closing and may be nil.
 func Overloaded(after time.Duration, err error) error {
-	after = min(max(after, 0), maxOverload)
-	return &settlementError{as: duly.Release, delay: &after, err: err, overload: true}
+	after = min(max(after, 0), duly.MaxSlow)
+	return &settlementError{as: duly.Release, slow: &after, err: err}
 }
 
 // isOverload reports whether a handler returned Overloaded.
 func isOverload(err error) bool {
 	var s *settlementError
-	return errors.As(err, &s) && s.overload
+	return errors.As(err, &s) && s.slow != nil
 }
 
 // Settling returns how the worker settles a delivery whose handler returned err. ctx is the
@@ -128,8 +129,9 @@ func decide(err, ended error) duly.SettleRequest {
 
 	var s *settlementError
 	if errors.As(err, &s) {
-		out := duly.SettleRequest{As: s.as, Delay: s.delay}
-		if s.as != duly.Release {
+		out := duly.SettleRequest{As: s.as, Delay: s.delay, Slow: s.slow}
+		// A plain release stores no text.
+		if s.as != duly.Release || s.slow != nil {
 			out.Error = contract.CutError(err.Error())
 		}
 		return out

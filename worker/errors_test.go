@@ -12,7 +12,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// C8.7: a handler may choose the delay of the retry, bury the job, or snooze it.
+// C8.7, C18.15, C18.16: a handler may choose the delay of the retry, bury the job, snooze it, or close
+// the queue.
 func TestHandlerErrorDecidesTheOutcome(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
@@ -37,6 +38,14 @@ func TestHandlerErrorDecidesTheOutcome(t *testing.T) {
 		{"Snooze", Snooze(time.Hour), nil, duly.SettleRequest{As: duly.Release, Delay: delay(time.Hour)}},
 		{"SnoozeNegative", Snooze(-time.Hour), nil, duly.SettleRequest{As: duly.Release, Delay: delay(0)}},
 		{"Release", Release(), nil, duly.SettleRequest{As: duly.Release}},
+		{"Overloaded", Overloaded(time.Minute, boom), nil,
+			duly.SettleRequest{As: duly.Release, Slow: delay(time.Minute), Error: "boom"}},
+		{"OverloadedNegative", Overloaded(-1, boom), nil,
+			duly.SettleRequest{As: duly.Release, Slow: delay(0), Error: "boom"}},
+		{"OverloadedForLong", Overloaded(2*time.Hour, boom), nil,
+			duly.SettleRequest{As: duly.Release, Slow: delay(time.Hour), Error: "boom"}},
+		{"OverloadedWithoutAnError", Overloaded(0, nil), nil,
+			duly.SettleRequest{As: duly.Release, Slow: delay(0), Error: "the service is overloaded"}},
 		{"Wrapped", fmt.Errorf("sending: %w", Bury(boom)), nil,
 			duly.SettleRequest{As: duly.Bury, Error: "sending: boom"}},
 		{"BuryAfterALostLease", Bury(boom), ErrLeaseLost, duly.SettleRequest{As: duly.Bury, Error: "boom"}},
@@ -65,17 +74,19 @@ func TestHandlerErrorDecidesTheOutcome(t *testing.T) {
 }
 
 func show(o duly.SettleRequest) string {
-	delay := "none"
-	if o.Delay != nil {
-		delay = o.Delay.String()
+	text := func(d *time.Duration) string {
+		if d == nil {
+			return "none"
+		}
+		return d.String()
 	}
-	return fmt.Sprintf("%s delay %s error %q", o.As, delay, o.Error)
+	return fmt.Sprintf("%s delay %s slow %s error %q", o.As, text(o.Delay), text(o.Slow), o.Error)
 }
 
 func TestSettlementErrorsUnwrap(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
-	for _, err := range []error{RetryAfter(time.Second, boom), Bury(boom)} {
+	for _, err := range []error{RetryAfter(time.Second, boom), Bury(boom), Overloaded(0, boom)} {
 		if !errors.Is(err, boom) {
 			t.Errorf("%v does not wrap its failure", err)
 		}

@@ -317,8 +317,8 @@ func TestInvalidLimiterIsRefused(t *testing.T) {
 	}
 }
 
-// Overloaded uses no try, and the job comes back after its time.
-func TestOverloadedGivesTheJobBack(t *testing.T) {
+// C18.15, C18.16: Overloaded uses no try, and closes the queue for its time.
+func TestOverloadedClosesTheQueue(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ after, want time.Duration }{
 		{-time.Second, 0}, {time.Minute, time.Minute}, {2 * time.Hour, time.Hour},
@@ -340,10 +340,15 @@ func TestOverloadedGivesTheJobBack(t *testing.T) {
 			e.None("q")
 			continue
 		}
-		job := e.Only("q")
-		if due := e.Clock.Now().Add(tt.want); !job.Due.Equal(due) || job.Failures != 0 {
-			t.Errorf("after %s the job is due at %s with %d failures, want %s and 0",
-				tt.after, job.Due, job.Failures, due)
+		// Another worker must not get the job before the queue opens.
+		if job := e.Only("q"); calls != 1 || job.State != duly.StateReady || job.Failures != 0 {
+			t.Errorf("after %s the job is %s with %d failures and %d calls, want ready, 0 and 1",
+				tt.after, job.State, job.Failures, calls)
+		}
+		config, err := e.Config(t.Context(), duly.Q("q"))
+		until := e.Clock.Now().Add(tt.want)
+		if err != nil || !config.Closing.Until.Equal(until) || config.Closing.Reason != errBusy.Error() {
+			t.Errorf("after %s the queue is closed as %+v, %v, want until %s", tt.after, config.Closing, err, until)
 		}
 	}
 }

@@ -19,6 +19,7 @@ type workFlags struct {
 	argv        []string // instead of exec
 	concurrency int
 	snooze      time.Duration
+	overload    time.Duration
 	lease       time.Duration
 	timeout     time.Duration
 	drain       time.Duration
@@ -32,7 +33,9 @@ type workFlags struct {
 }
 
 func newWorkFlags() *workFlags {
-	return &workFlags{concurrency: 1, snooze: 30 * time.Second, drain: worker.DefaultDrain}
+	return &workFlags{
+		concurrency: 1, snooze: 30 * time.Second, overload: 10 * time.Second, drain: worker.DefaultDrain,
+	}
 }
 
 const workLong = `The command gets the job's body on standard input and its fields as variables:
@@ -46,8 +49,9 @@ const workLong = `The command gets the job's body on standard input and its fiel
 the standard output and standard error of duly. It does not get DULY_URL, DULY_ADMIN_URL and DULY_TOKEN, unless
 --pass-url is set: then it can call this engine.
 
-Exit status 0 acks the job. 75 releases it for the time of --snooze without using a try. Any other status is a failed
-try, and the end of the command's standard error is stored with the job. A script can look like this:
+Exit status 0 acks the job. 75 releases it for the time of --snooze without using a try. 69 releases it too, and closes
+the queue for the time of --overload: no worker gets a job of the queue before. Any other status is a failed try, and
+the end of the command's standard error is stored with the job. A script can look like this:
 
   #!/bin/sh
   set -e
@@ -123,6 +127,7 @@ func (f *workFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.untilEmpty, "until-empty", false, "exit when no job is due")
 	flags.BoolVar(&f.passURL, "pass-url", false, "pass DULY_URL and DULY_TOKEN to the command")
 	durationVar(flags, &f.snooze, "snooze", "delay of a job whose command exits with 75")
+	durationVar(flags, &f.overload, "overload", "how long a command that exits with 69 closes the queue, up to 1h")
 	leaseVar(flags, &f.lease, "duration of a lease (default: the job's)")
 	durationVar(flags, &f.timeout, "timeout", "kill a command that runs longer, as a failed try")
 	flags.Var(durationFlag{to: &f.drain, zero: true, none: true}, "drain", "how long commands may run after INT or TERM")

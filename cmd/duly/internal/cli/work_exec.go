@@ -19,8 +19,9 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// exitSnooze is EX_TEMPFAIL of sysexits.h, a temporary failure.
-const exitSnooze = 75
+// exitSnooze is EX_TEMPFAIL of sysexits.h, a temporary failure. exitOverload is EX_UNAVAILABLE: the
+// service that the command calls has no capacity.
+const exitSnooze, exitOverload = 75, 69
 
 // killAfter is the time between TERM and KILL.
 const killAfter = 5 * time.Second
@@ -147,7 +148,10 @@ func (x *executor) outcome(err error, tail *tailWriter) error {
 
 	// The end of the output says more than "exit status 1".
 	if text := tail.text(); text != "" {
-		return fmt.Errorf("%w: %s", err, text)
+		err = fmt.Errorf("%w: %s", err, text)
+	}
+	if exit != nil && exit.ExitCode() == exitOverload {
+		return worker.Overloaded(x.flags.overload, err)
 	}
 	return err
 }

@@ -1,0 +1,46 @@
+//go:build unix
+
+package cli
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// C18.17: a command that exits with 69 closes the queue for the time of --overload, by default
+// 10 s, and uses no try.
+func TestWorkMapsExitStatus69ToAnOverload(t *testing.T) {
+	t.Parallel()
+	r := newLiveRig(t)
+	r.ok("push", "q", "x", "--id", "slow")
+	start := clock.System().Now()
+	code, _, errs := r.workUntil(1, "q", "--json", "--overload", "1h", "--exec", "echo no capacity >&2; exit 69")
+	if code != exitOK {
+		t.Fatalf("exit %d, %s", code, errs)
+	}
+	end := clock.System().Now()
+
+	if j := r.job("slow"); j.State != "ready" || j.Failures != 0 {
+		t.Errorf("the job is %+v, want ready without a failure", j)
+	}
+	var q struct {
+		Config struct {
+			Until  time.Time `json:"closed_until"`
+			Reason string    `json:"closed_reason"`
+		}
+	}
+	if err := json.Unmarshal([]byte(r.ok("stats", "q", "--json")), &q); err != nil {
+		t.Fatal(err)
+	}
+	c := q.Config
+	if c.Until.Before(start.Add(time.Hour)) || c.Until.After(end.Add(time.Hour+time.Millisecond)) ||
+		c.Reason != "exit status 69: no capacity" {
+		t.Errorf("the queue is closed until %s for %q, want an hour after %s", c.Until, c.Reason, start)
+	}
+	if d := newWorkFlags().overload; d != 10*time.Second {
+		t.Errorf("the default of --overload is %s", d)
+	}
+}
