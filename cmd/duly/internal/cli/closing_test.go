@@ -4,11 +4,41 @@ package cli
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/dulymq/duly/internal/clock"
 )
+
+// C18.12: the commands close a queue, show the closing, and open the queue again.
+func TestCommandsCloseAndOpenAQueue(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ok("push", "q", "x")
+	receipt := firstWord(r.ok("reserve", "q", "--receipts"))
+	r.ok("release", receipt, "--slow", "30s", "--reason", "HTTP 429")
+	r.clock.Advance(18 * time.Second)
+
+	for _, tt := range []struct{ command, want string }{
+		{"stats q", "12s: HTTP 429"}, {"queues", "closed 12s"},
+		{"stats q --json", `"closed_reason":"HTTP 429"`}, {"stats q --json", `"slowed":1`},
+	} {
+		if out := r.ok(strings.Fields(tt.command)...); !strings.Contains(out, tt.want) {
+			t.Errorf("%s printed %q, want %q", tt.command, out, tt.want)
+		}
+	}
+	if out := r.ok("peek", "q"); !strings.Contains(out, "x") {
+		t.Errorf("peek printed %q", out)
+	}
+
+	if out := r.ok("queue", "set", "q", "--reopen"); strings.Contains(out, "closed") {
+		t.Errorf("queue set --reopen printed %q", out)
+	}
+	if out := r.ok("reserve", "q", "--receipts"); out == "" {
+		t.Error("the open queue delivers nothing")
+	}
+}
 
 // C18.17: a command that exits with 69 closes the queue for the time of --overload, by default
 // 10 s, and uses no try.

@@ -36,6 +36,7 @@ A consumer group TOPIC@GROUP must exist. It also has --order, --max-held, --filt
   duly queue set emails --rate 50 --burst 100 --max-leased 20
   duly queue set emails --max-jobs 100000 --dead-age 30d --ttl none
   duly queue set orders --delivery push --push-url https://crm.example/hook --on-dead target:alerts
+  duly queue set emails --reopen
   duly queue set events@mailer --order key --max-held 1000
   duly queue set events@billing --filter type=paid --target invoices`,
 		func(ctx context.Context, p *printer, args []string) error {
@@ -75,6 +76,7 @@ func (a *app) queueFlags(cmd *cobra.Command, c *duly.QueueConfig) {
 	optionalCountVar(f, &c.MaxLeased, "max-leased", "maximum number of leased jobs, over all workers")
 	f.Var(rateFlag{&c.Rate.PerSecond}, "rate", "deliveries per second, over all workers, or none")
 	countVar(f, &c.Rate.Burst, "burst", "deliveries at once after a pause")
+	f.BoolVar(&c.Reopen, "reopen", false, "open a queue that a worker or release --slow has closed")
 
 	f.StringVar((*string)(&c.Delivery), "delivery", "",
 		"`how` jobs are delivered: pull (workers reserve them) or push (servers send them)")

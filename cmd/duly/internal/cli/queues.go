@@ -145,8 +145,11 @@ func (t *table) addQueue(q *wire.Queue) {
 		oldest = shortDuration(q.Stats.OldestReady)
 	}
 	note := ""
-	if q.Config.Paused {
+	switch c := &q.Config.Closing; {
+	case q.Config.Paused:
 		note = "paused"
+	case !c.Until.IsZero():
+		note = "closed " + shortDuration(max(0, c.Until.Sub(t.p.now())))
 	}
 
 	row := []cell{txt(q.Name)}

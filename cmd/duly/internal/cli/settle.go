@@ -42,12 +42,16 @@ func nackCommand(a *app) *cobra.Command {
 }
 
 func releaseCommand(a *app) *cobra.Command {
-	var delay *time.Duration
+	var delay, slow *time.Duration
+	var reason string
 	cmd := a.settleCommand(duly.Release, "Release jobs without using a try",
 		`  duly release RECEIPT
-  duly release RECEIPT --delay 1h`,
-		func(o *duly.SettleRequest) { o.Delay = delay })
+  duly release RECEIPT --delay 1h
+  duly release RECEIPT --slow 30s --reason 'HTTP 429'`,
+		func(o *duly.SettleRequest) { o.Delay, o.Slow, o.Error = delay, slow, reason })
 	delayVar(cmd.Flags(), &delay, "delay", "time until the job is due again (default: its old due time)")
+	delayVar(cmd.Flags(), &slow, "slow", "how long the queue delivers no job, up to 1h (default: it stays open)")
+	cmd.Flags().StringVar(&reason, "reason", "", "with --slow: why the queue is closed, as a `text`")
 	return cmd
 }
 

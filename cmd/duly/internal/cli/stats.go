@@ -146,8 +146,8 @@ func (p *printer) counters(c *duly.Counters, group bool) {
 		n    int64
 	}{
 		{"pushed", c.Pushed}, {"merged", c.Merged}, {"delivered", c.Delivered}, {"acked", c.Acked},
-		{"failed", c.Failed}, {"stalled", c.Stalled}, {"released", c.Released}, {"dead", c.Dead},
-		{"requeued", c.Requeued}, {"expired", c.Expired}, {"deleted", c.Deleted}, {"dropped", c.Dropped},
+		{"failed", c.Failed}, {"stalled", c.Stalled}, {"released", c.Released}, {"slowed", c.Slowed},
+		{"dead", c.Dead}, {"requeued", c.Requeued}, {"expired", c.Expired}, {"deleted", c.Deleted}, {"dropped", c.Dropped},
 	} {
 		if group && (row.name == "pushed" || row.name == "merged" || row.name == "expired") {
 			continue
@@ -155,6 +155,15 @@ func (p *printer) counters(c *duly.Counters, group bool) {
 		t.add(txt(row.name), txt(countText(row.n)))
 	}
 	t.flush()
+}
+
+// closing returns how long a queue stays closed, and why.
+func (p *printer) closing(c *duly.Closing) string {
+	text := shortDuration(max(0, c.Until.Sub(p.now())))
+	if c.Reason != "" {
+		text += ": " + oneLine(c.Reason)
+	}
+	return text
 }
 
 // config prints the settings of a queue.
@@ -171,6 +180,10 @@ func (p *printer) config(c *duly.QueueConfig) {
 	group := c.Group != (duly.GroupConfig{})
 
 	t.add(txt("paused"), paused)
+	// Only a closed queue has the row, because a closing is no setting.
+	if c.Closing != (duly.Closing{}) {
+		t.add(txt("closed"), cell{p.closing(&c.Closing), yellow})
+	}
 
 	// The topic sets the shards of its groups.
 	if !group {

@@ -13,6 +13,8 @@ type Line struct {
 	// Paused and Limited are reasons why ready jobs are not delivered.
 	Paused  bool `json:"paused,omitempty"`
 	Limited bool `json:"limited,omitempty"`
+	// Closed is how long a release with slow keeps the queue closed.
+	Closed string `json:"closed,omitempty"`
 	// OldestReady is how long the oldest ready job has been due.
 	OldestReady string `json:"oldest_ready,omitempty"`
 	// PerSecond has the rates since the previous sample. The field is absent for a new queue.
@@ -35,6 +37,10 @@ func (m *Model) Lines() (lines []Line) {
 		line := Line{Name: r.Name, Sizes: map[string]int64{}, Paused: r.Throttle.Paused, Limited: r.limited()}
 		for _, state := range duly.States {
 			line.Sizes[state.String()] = *r.Stats.Sizes.Of(state)
+		}
+
+		if r.closed > 0 {
+			line.Closed = duly.FormatDuration(r.closed)
 		}
 
 		// Without ready jobs the age has no meaning.

@@ -48,6 +48,7 @@ type row struct {
 	Queue
 	elapsed time.Duration // time since the previous sample; 0 if the queue is not in it
 	delta   duly.Counters // growth of the counters since the previous sample
+	closed  time.Duration // time until the queue opens; 0 if it is open
 }
 
 // rate returns the growth per second.
@@ -74,6 +75,9 @@ func (r *row) mark() string {
 	switch {
 	case r.Throttle.Paused:
 		return " [paused]"
+	case r.closed > 0:
+		// A part of a second would change the width with every sample.
+		return " [closed " + duly.FormatDuration(max(r.closed.Round(time.Second), time.Second)) + "]"
 	case r.limited():
 		return " [limited]"
 	}
@@ -98,6 +102,9 @@ func (m *Model) rows() []row {
 			continue
 		}
 		r := row{Queue: q}
+		if until := q.Stats.Closing.Until; !until.IsZero() {
+			r.closed = max(0, until.Sub(m.current.Wall))
+		}
 		// A queue with fewer pushed jobs was destroyed and created again.
 		if before := previous[q.Name]; before != nil && q.Stats.Counters.Pushed >= before.Counters.Pushed {
 			r.compare(&before.Counters, m.current.At-m.previous.At)

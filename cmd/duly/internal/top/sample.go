@@ -31,6 +31,7 @@ type Sampler struct {
 // Sample holds the stats of queues at one time.
 type Sample struct {
 	At     time.Duration // on the monotonic clock
+	Wall   time.Time     // the same time on the wall clock
 	Queues []Queue       // sorted by name
 	Hosts  []contract.PushHost
 	// Failed has the errors of queues that could not be read. Missing is their number.
@@ -68,7 +69,7 @@ func (s *Sampler) Take(ctx context.Context) (*Sample, error) {
 		return nil, err
 	}
 	slices.SortFunc(sample.Queues, func(a, b Queue) int { return strings.Compare(a.Name, b.Name) })
-	sample.At = s.Clock.Mono()
+	sample.At, sample.Wall = s.Clock.Mono(), s.Clock.Now()
 	return sample, nil
 }
 

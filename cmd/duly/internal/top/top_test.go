@@ -190,6 +190,35 @@ func TestViewMarksPausedAndLimitedQueues(t *testing.T) {
 	}
 }
 
+// C18.12: the view marks a closed queue with the time until it opens.
+func TestViewMarksClosedQueues(t *testing.T) {
+	t.Parallel()
+	now := clock.Epoch
+	none := contract.Throttle{MaxLeased: duly.None, Rate: duly.Rate{PerSecond: duly.None}}
+	paused := none
+	paused.Paused = true
+	closed := duly.Stats{Closing: duly.Closing{Until: now.Add(12*time.Second + 300*time.Millisecond)}}
+	ending := duly.Stats{Closing: duly.Closing{Until: now.Add(time.Millisecond)}}
+	m := NewModel("here", 2*time.Second)
+	m.Add(&Sample{Wall: now, Queues: []Queue{
+		{"a", closed, none}, {"b", ending, none}, {"c", closed, paused}, {"d", duly.Stats{}, none},
+	}}, nil)
+
+	view := strings.Join(m.View(format, 140, 20), "\n")
+	for _, want := range []string{"a [closed 12s]", "b [closed 1s]", "c [paused]", "d "} {
+		if !strings.Contains(view, want) {
+			t.Errorf("the view lacks %q:\n%s", want, view)
+		}
+	}
+	var got []string
+	for _, line := range m.Lines() {
+		got = append(got, line.Name+":"+line.Closed)
+	}
+	if text := strings.Join(got, " "); text != "a:12.3s b:1ms c:12.3s d:" {
+		t.Errorf("the lines are %s", text)
+	}
+}
+
 // Names and errors are escaped, and colours do not change the width of lines.
 func TestViewEscapesTexts(t *testing.T) {
 	t.Parallel()
