@@ -285,7 +285,7 @@ func TestPanicInALimiterEndsRun(t *testing.T) {
 				defer r.end()
 
 				err := <-r.ended
-				if !errors.Is(err, duly.ErrInternal) || !strings.Contains(err.Error(), "the limiter panicked: boom") {
+				if !errors.Is(err, duly.ErrInternal) || !strings.Contains(err.Error(), "the Limiter panicked: boom") {
 					t.Errorf("Run returns %v", err)
 				}
 				for _, outcome := range r.outcomes() {
