@@ -3,6 +3,8 @@ package adaptive
 import (
 	"math"
 	"time"
+
+	"github.com/dulymq/duly"
 )
 
 // The constants of the controller. The package documentation has the reasons for those that the
@@ -28,7 +30,8 @@ const (
 
 	streakLimit  = 20
 	firstClosing = time.Second
-	maxSlow      = time.Hour
+
+	precision = 1e6 // steps of the factor between 0 and 1
 )
 
 // closings are the times for which consecutive failed probes close the shard. The last time
@@ -42,11 +45,20 @@ var closings = [...]time.Duration{
 type Config struct {
 	Floor     float64 // lowest factor, from 0.001 to 1
 	Rate      float64 // deliveries per second
-	Burst     float64
+	Burst     int
 	MaxLeased int
 }
 
-// Class says what an outcome means for the target service.
+// ConfigOf returns the limits of a shard with this configuration.
+func ConfigOf(c duly.QueueConfig) Config {
+	config := Config{Floor: c.Adapt.Floor, MaxLeased: max(c.MaxLeased, 0)}
+	if c.Rate.Limited() {
+		config.Rate, config.Burst = c.Rate.PerSecond, c.Rate.Burst
+	}
+	return config
+}
+
+// Class is what an outcome says about the target service.
 type Class uint8
 
 // The classes of outcomes.
@@ -57,13 +69,26 @@ const (
 	Overload              // a release with slow, even with slow: 0
 )
 
-// Outcome is the end of a delivery.
-type Outcome struct {
-	Class Class
-	// Slow is the time for which an overload closes the shard.
-	Slow time.Duration
-	// Probe reports whether the delivery was the probe of the shard.
-	Probe bool
+// ClassOf returns the class of a settlement.
+func ClassOf(r *duly.SettleRequest) Class {
+	switch {
+	case r.As == duly.Ack:
+		return Success
+	case r.As == duly.Nack:
+		return Failure
+	case r.As == duly.Release && r.Slow != nil:
+		return Overload
+	}
+	return Neutral
+}
+
+// Reason is the reason of a closing by the limiter.
+const Reason = "probing: 20 deliveries in a row failed"
+
+// Moment is the shard at the time of a call.
+type Moment struct {
+	Now    int64 // in ms of the engine's clock
+	Leased int   // the number of leased jobs
 }
 
 // State is the limiter of a shard. Times are in ms of the engine's clock, and 0 means that there is
@@ -89,20 +114,31 @@ type State struct {
 	Busy, Room  float64 // sums over time, in seconds: leased jobs, and the effective limit of leased jobs
 	Used        float64 // share of the limits that was in use in the last full window
 
-	ClosedUntil int64
-	Probing     bool
-	ProbeOut    bool // whether the probe is leased
-	Closings    int  // number of failed probes
+	ClosedUntil int64 // the end of the last closing, which may have passed
+
+	Probing  bool
+	Probe    duly.Number // of the leased probe, zero for none
+	Closings int         // failed probes
 }
 
 // New returns the state of a shard that enforces its whole limits.
 func New() State { return State{Factor: 1, Good: 1} }
 
-// Rate returns the effective rate, or 0 if there is no rate limit.
+// Configured returns the state after a change of the configuration. It is a new one for the
+// zero State, and if the limits do not adapt.
+func (s State) Configured(c duly.QueueConfig) State {
+	if !c.Adapt.Adaptive() || s.Factor == 0 {
+		return New()
+	}
+	s.Factor, s.Good = max(s.Factor, c.Adapt.Floor), max(s.Good, c.Adapt.Floor)
+	return s
+}
+
+// Rate returns the effective rate, 0 for none.
 func (s *State) Rate(c Config) float64 { return c.Rate * s.Factor }
 
-// Burst returns the effective burst.
-func (s *State) Burst(c Config) float64 { return max(c.Burst*s.Factor, 1) }
+// Burst returns the effective size of the bucket.
+func (s *State) Burst(c Config) int { return max(int(float64(c.Burst)*s.Factor), 1) }
 
 // MaxLeased returns the effective number of leased jobs, or 0 if there is no such limit.
 func (s *State) MaxLeased(c Config) int {
@@ -112,53 +148,76 @@ func (s *State) MaxLeased(c Config) int {
 	return max(int(float64(c.MaxLeased)*s.Factor), 1)
 }
 
-// Opens returns the time from which on the shard hands out deliveries, and how many of them the
-// limiter allows, or -1 if it allows any number. A shard whose probe is leased does not open until
-// the probe ends.
-func (s *State) Opens(now int64) (at int64, most int) {
-	switch {
-	case s.ProbeOut:
-		return math.MaxInt64, 0
-	case now < s.closedUntil(now):
-		return s.closedUntil(now), 0
-	case s.Probing:
-		return now, 1
+// Apply returns the configuration with the effective limits.
+func (s *State) Apply(c duly.QueueConfig) duly.QueueConfig {
+	if !c.Adapt.Adaptive() {
+		return c
 	}
-	return now, -1
+	limits := ConfigOf(c)
+	if c.Rate.Limited() {
+		c.Rate = duly.Rate{PerSecond: s.Rate(limits), Burst: s.Burst(limits)}
+	}
+	if limits.MaxLeased > 0 {
+		c.MaxLeased = s.MaxLeased(limits)
+	}
+	return c
 }
 
-// closedUntil never counts for more than an hour, also if the clock has stepped back.
-func (s *State) closedUntil(now int64) int64 { return min(s.ClosedUntil, now+milli(maxSlow)) }
+// Most returns how many deliveries the limiter allows now besides the limits, -1 for any
+// number. In probing it allows one after each closing.
+func (s *State) Most() int {
+	switch {
+	case !s.Probing:
+		return -1
+	case s.ProbeIsOut():
+		return 0
+	}
+	return 1
+}
 
-// Deliver records a delivery, and reports whether the delivery is the probe. leased is the number
-// of leased jobs, without this one.
-func (s *State) Deliver(c Config, now int64, leased int) (probe bool) {
-	s.stepBack(now)
+// ProbeIsOut reports whether the probe is leased.
+func (s *State) ProbeIsOut() bool { return s.Probe != duly.Number{} }
+
+// Deliver notes the delivery of a job. m has the leased jobs without it.
+func (s *State) Deliver(c Config, m Moment, job duly.Number) {
+	s.stepBack(m.Now)
 
 	// Until now the shard had the old number of leased jobs, so the time is counted before the delivery.
-	s.count(c, now, leased)
+	s.count(c, m)
 	s.Delivered++
-	s.ProbeOut = s.Probing
-	return s.Probing
+	if s.Probing {
+		s.Probe = job
+	}
 }
 
-// Settle records the end of a delivery. leased is the number of leased jobs, including this one.
-func (s *State) Settle(c Config, now int64, o Outcome, leased int) {
-	s.stepBack(now)
-	s.count(c, now, leased)
-	if o.Class == Overload {
-		s.close(now, min(o.Slow, maxSlow))
+// Settle notes the end of the delivery of a job. m has the leased jobs with it. Settle
+// returns for how long the limiter closes the shard from now on, 0 for no closing. The
+// caller closes it for that time, and for the time of the outcome, and calls Close.
+func (s *State) Settle(c Config, m Moment, job duly.Number, class Class) (closing time.Duration) {
+	isProbe := s.ProbeIsOut() && s.Probe == job
+
+	// Engines note the end of a lease at different times, so it changes nothing else.
+	if class == Neutral {
+		if !isProbe {
+			return 0
+		}
+		s.Probe = duly.Number{}
+		return s.closing()
 	}
+
+	s.stepBack(m.Now)
+	s.count(c, m)
 	switch {
-	case o.Probe && s.ProbeOut:
-		s.endProbe(c, now, o.Class)
-	// While the shard is probing, only the outcome of the probe counts.
-	case s.Probing || o.Class == Neutral:
-	case o.Class == Success:
-		s.success(c, now, leased)
+	case isProbe:
+		return s.endProbe(c, m.Now, class)
+	// While the shard is probing, only the probe itself decides.
+	case s.Probing:
+	case class == Success:
+		s.success(c, m)
 	default:
-		s.failure(c, now, o.Class == Overload, leased)
+		return s.failure(c, m, class == Overload)
 	}
+	return 0
 }
 
 // stepBack handles a clock that was set back: it sets times that are ahead of the clock to the
@@ -167,35 +226,44 @@ func (s *State) stepBack(now int64) {
 	for _, at := range []*int64{&s.BlockStart, &s.DecreasedAt, &s.OverloadAt, &s.ChangedAt, &s.WindowStart, &s.CountedAt} {
 		*at = min(*at, now)
 	}
+	s.ClosedUntil = min(s.ClosedUntil, now+milli(duly.MaxSlow))
 }
 
-// Reopen clears the closing and ends probing.
-func (s *State) Reopen() { s.ClosedUntil, s.Probing, s.ProbeOut, s.Streak = 0, false, false, 0 }
+// Close notes a closing of the shard.
+func (s *State) Close(until int64) { s.ClosedUntil = max(s.ClosedUntil, until) }
 
-func (s *State) success(c Config, now int64, leased int) {
+// Reopen ends probing. The caller ends the closing.
+func (s *State) Reopen(now int64) {
+	s.ClosedUntil = min(s.ClosedUntil, now)
+	s.Probing, s.Probe, s.Streak = false, duly.Number{}, 0
+}
+
+func (s *State) success(c Config, m Moment) {
 	s.Outcomes++
 	s.Streak = 0
-	s.block(now)
+	s.block(m.Now)
 	s.Successes++
-	s.endBlock(c, now, leased)
-	s.increase(now)
+	s.endBlock(c, m)
+	s.increase(m.Now)
 }
 
-func (s *State) failure(c Config, now int64, overload bool, leased int) {
+func (s *State) failure(c Config, m Moment, overload bool) (closing time.Duration) {
 	s.Outcomes++
 	s.Streak++
 	switch {
 	case s.Streak >= streakLimit:
-		s.probe(c, now)
+		s.probe(c, m.Now)
+		return firstClosing
 	case overload:
-		s.decrease(c, now, leased)
-		s.OverloadAt = now
-		s.newBlock() // a block with an overload cannot be good, so a new one begins
+		s.decrease(c, m)
+		s.OverloadAt = m.Now
+		s.newBlock() // a block with an overload cannot be good
 	default:
-		s.block(now)
+		s.block(m.Now)
 		s.Failures++
-		s.endBlock(c, now, leased)
+		s.endBlock(c, m)
 	}
+	return 0
 }
 
 // block begins a block if there is none, or if the current one is too old.
@@ -209,27 +277,27 @@ func (s *State) block(now int64) {
 func (s *State) newBlock() { s.Successes, s.Failures = 0, 0 }
 
 // endBlock evaluates a block that is complete.
-func (s *State) endBlock(c Config, now int64, leased int) {
+func (s *State) endBlock(c Config, m Moment) {
 	if s.Successes+s.Failures < blockSize {
 		return
 	}
 	failed := s.Failures > s.Successes
 	s.newBlock()
 	if failed {
-		s.decrease(c, now, leased)
+		s.decrease(c, m)
 	} else {
 		s.GoodBlock = true
 	}
 }
 
-// decrease halves the factor, unless the last decrease is too recent: deliveries that began before
-// a decrease cause no further decrease.
-func (s *State) decrease(c Config, now int64, leased int) {
-	if s.DecreasedAt != 0 && now-s.DecreasedAt < max(milli(decreasePause), s.duration(now, leased)) {
+// decrease halves the factor, unless the last decrease is too recent: deliveries from
+// before it cause no other one.
+func (s *State) decrease(c Config, m Moment) {
+	if s.DecreasedAt != 0 && m.Now-s.DecreasedAt < max(milli(decreasePause), s.duration(m)) {
 		return
 	}
 	s.keepGood()
-	s.setFactor(now, max(s.Factor*decreaseFactor, c.Floor))
+	s.setFactor(m.Now, max(round(s.Factor*decreaseFactor), c.Floor))
 }
 
 // keepGood stores the factor before a decrease, if that factor has worked.
@@ -248,11 +316,11 @@ func (s *State) setFactor(now int64, factor float64) {
 
 // duration estimates the mean duration of a delivery since the last decrease, in ms, by
 // Little's law.
-func (s *State) duration(now int64, leased int) int64 {
+func (s *State) duration(m Moment) int64 {
 	if s.Outcomes < minOutcomes {
 		return 0
 	}
-	return min(int64(leased)*(now-s.DecreasedAt)/int64(s.Outcomes), milli(maxDuration))
+	return min(int64(m.Leased)*(m.Now-s.DecreasedAt)/int64(s.Outcomes), milli(maxDuration))
 }
 
 // increase raises the factor after a success, if the limits are in use. While a service refuses
@@ -268,28 +336,29 @@ func (s *State) increase(now int64) {
 		t = min(t, float64(now-s.ChangedAt)/1000)
 	}
 
-	// The factor rises fast to slightly below the last factor that worked, and slowly where
-	// failures began.
-	if most := goodShare * s.Good; s.Factor < most {
+	// The factor rises fast to shortly below the last one that worked, and slowly where failures began.
+	if most := round(goodShare * s.Good); s.Factor < most {
 		doublings := min(t/doublingTime.Seconds(), 1.0/doublingSuccesses)
-		s.Factor = min(s.Factor*math.Exp2(doublings), most)
+		s.Factor = min(round(s.Factor*math.Exp2(doublings)), most)
 	} else {
-		s.Factor = min(s.Factor*(1+growth*t), 1)
+		s.Factor = min(round(s.Factor*(1+growth*t)), 1)
 	}
 	s.ChangedAt = now
 }
 
-// count adds the time since the last call to the window, and ends the window if it is full. leased
-// is the number of leased jobs during that time.
-func (s *State) count(c Config, now int64, leased int) {
-	// While the shard is closed no job could be leased, so that time does not count.
-	from := max(s.CountedAt, min(s.closedUntil(now), now))
+// count adds what happened since the last call to the window, and ends the window if it
+// is full.
+func (s *State) count(c Config, m Moment) {
+	now := m.Now
 	if s.WindowStart == 0 {
-		s.WindowStart, from = now, now
+		s.WindowStart, s.CountedAt = now, now
 	}
+
+	// Nothing is in use while the shard is closed, and nothing could be.
+	from := max(s.CountedAt, min(s.ClosedUntil, now))
 	if passed := float64(now-from) / 1000; passed > 0 {
 		s.Allowed += s.Rate(c) * passed
-		s.Busy += float64(leased) * passed
+		s.Busy += float64(m.Leased) * passed
 		s.Room += float64(s.MaxLeased(c)) * passed
 	}
 	s.CountedAt = now
@@ -315,27 +384,22 @@ func (s *State) newWindow(now int64) {
 func (s *State) probe(c Config, now int64) {
 	s.keepGood()
 	s.setFactor(now, c.Floor)
-	s.Probing, s.ProbeOut, s.Closings, s.Streak = true, false, 0, 0
-	s.close(now, firstClosing)
+	s.Probing, s.Probe, s.Closings, s.Streak = true, duly.Number{}, 0, 0
 }
 
-func (s *State) endProbe(c Config, now int64, class Class) {
-	s.ProbeOut = false
-	switch class {
-	case Success:
-		s.Probing = false
-		s.setFactor(now, c.Floor)
-
-		// An outage is no lack of jobs, so it belongs to no window.
-		s.newWindow(now)
-		s.Used = 0
-	// A neutral end says nothing about the service, so the closing does not get longer.
-	case Neutral:
-		s.close(now, s.closing())
-	default:
+func (s *State) endProbe(c Config, now int64, class Class) (closing time.Duration) {
+	s.Probe = duly.Number{}
+	if class != Success {
 		s.Closings++
-		s.close(now, s.closing())
+		return s.closing()
 	}
+	s.Probing = false
+	s.setFactor(now, c.Floor)
+
+	// An outage is no lack of jobs, so it belongs to no window.
+	s.newWindow(now)
+	s.Used = 0
+	return 0
 }
 
 // closing returns the time of the last closing by a failed probe.
@@ -343,8 +407,8 @@ func (s *State) closing() time.Duration {
 	return closings[min(max(s.Closings-1, 0), len(closings)-1)]
 }
 
-func (s *State) close(now int64, d time.Duration) {
-	s.ClosedUntil = max(s.closedUntil(now), now+milli(d))
-}
+// round rounds a factor. Engines compute powers with different errors in the last bit, and
+// the rounded factors are equal.
+func round(factor float64) float64 { return math.Floor(factor*precision+0.5) / precision }
 
 func milli(d time.Duration) int64 { return d.Milliseconds() }

@@ -2,19 +2,25 @@ package adaptive
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/dulymq/duly"
 )
 
 // base is a limiter in full use: it limits leased jobs, and that many are leased.
 var base = Config{Floor: 0.01, MaxLeased: 100}
 
-// feed settles n outcomes of a class, one per period.
+// job and older are numbers of two jobs.
+var job, older = numbered(1), numbered(2)
+
+// feed settles n outcomes of a class, one each period.
 func feed(s *State, c Config, now *int64, n int, period time.Duration, class Class) {
 	for range n {
 		*now += milli(period)
-		s.Deliver(c, *now, s.MaxLeased(c)-1)
-		s.Settle(c, *now, Outcome{Class: class}, s.MaxLeased(c))
+		s.Deliver(c, Moment{*now, s.MaxLeased(c) - 1}, job)
+		s.Settle(c, Moment{*now, s.MaxLeased(c)}, job, class)
 	}
 }
 
@@ -24,12 +30,12 @@ func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 func TestEffectiveLimits(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		factor, rate, burst float64
-		leased              int
-	}{{1, 100, 50, 10}, {0.5, 50, 25, 5}, {0.19, 19, 9.5, 1}, {0.01, 1, 1, 1}} {
+		factor, rate  float64
+		burst, leased int
+	}{{1, 100, 50, 10}, {0.5, 50, 25, 5}, {0.19, 19, 9, 1}, {0.01, 1, 1, 1}} {
 		s, c := New(), Config{Floor: 0.01, Rate: 100, Burst: 50, MaxLeased: 10}
 		s.Factor = tt.factor
-		if !near(s.Rate(c), tt.rate) || !near(s.Burst(c), tt.burst) || s.MaxLeased(c) != tt.leased {
+		if !near(s.Rate(c), tt.rate) || s.Burst(c) != tt.burst || s.MaxLeased(c) != tt.leased {
 			t.Errorf("%+v: rate %v, burst %v, max leased %d", tt, s.Rate(c), s.Burst(c), s.MaxLeased(c))
 		}
 	}
@@ -107,16 +113,16 @@ func TestDecreasesAreApart(t *testing.T) {
 	// 25 leased jobs and five outcomes per second: a delivery takes 5 s.
 	feed(&s, base, &now, 20, 200*time.Millisecond, Success)
 	before := s.Factor
-	if d := s.duration(now, 25); d < 4900 || d > 5100 {
+	if d := s.duration(Moment{now, 25}); d < 4900 || d > 5100 {
 		t.Errorf("a delivery takes %d ms, want 5 s", d)
 	}
-	s.Settle(base, now, Outcome{Class: Overload}, 25)
+	s.Settle(base, Moment{now, 25}, job, Overload)
 	if s.Factor != before {
 		t.Errorf("4 s after a decrease the factor falls from %v to %v", before, s.Factor)
 	}
 	feed(&s, base, &now, 10, 200*time.Millisecond, Success)
 	before = s.Factor
-	s.Settle(base, now, Outcome{Class: Overload}, 25)
+	s.Settle(base, Moment{now, 25}, job, Overload)
 	if s.Factor != before/2 {
 		t.Errorf("6 s after a decrease the factor is %v, want %v", s.Factor, before/2)
 	}
@@ -156,44 +162,40 @@ func TestProbing(t *testing.T) {
 
 	// Outcomes of older deliveries change nothing while the shard is probing.
 	before := s
-	s.Settle(base, now, Outcome{Class: Success}, 5)
-	s.Settle(base, now, Outcome{Class: Failure}, 5)
+	s.Settle(base, Moment{now, 5}, older, Success)
+	s.Settle(base, Moment{now, 5}, older, Failure)
 	if s.Factor != before.Factor || s.Streak != before.Streak || s.Outcomes != before.Outcomes || !s.Probing {
 		t.Errorf("older deliveries: %+v, want %+v", s, before)
 	}
 
-	probe := func(class Class, wait time.Duration) {
+	probe := func(class Class, want time.Duration) {
 		t.Helper()
-		at, most := s.Opens(now)
-		if at != now+milli(wait) || most != 0 {
-			t.Fatalf("opens in %d ms for %d, want in %s", at-now, most, wait)
+		if most := s.Most(); most != 1 {
+			t.Fatalf("the limiter allows %d deliveries, want 1", most)
 		}
-		now = at
-		if at, most := s.Opens(now); at != now || most != 1 {
-			t.Fatalf("hands out %d, want 1", most)
-		}
-		if !s.Deliver(base, now, 0) {
-			t.Fatal("the delivery is no probe")
-		}
-		if at, _ := s.Opens(now); at != math.MaxInt64 {
-			t.Fatal("hands out a second probe")
+		s.Deliver(base, Moment{now, 0}, job)
+		if most := s.Most(); most != 0 {
+			t.Fatalf("beside the probe the limiter allows %d deliveries, want 0", most)
 		}
 		now += 100
-		s.Settle(base, now, Outcome{Class: class, Probe: true}, 1)
+		if closing := s.Settle(base, Moment{now, 1}, job, class); closing != want {
+			t.Fatalf("class %d closes the shard for %s, want %s", class, closing, want)
+		}
+		now += milli(want)
 	}
-	probe(Failure, firstClosing)
+	probe(Neutral, firstClosing)
 	for i, d := range closings {
-		probe(Neutral, d)
 		if i%2 == 0 {
 			probe(Failure, d)
 		} else {
 			probe(Overload, d)
 		}
+		probe(Neutral, d)
 	}
 	last := closings[len(closings)-1]
 	probe(Failure, last)
-	probe(Success, last)
-	if at, most := s.Opens(now); s.Probing || at != now || most != -1 || s.Factor != base.Floor {
+	probe(Success, 0)
+	if s.Probing || s.Most() != -1 || s.Factor != base.Floor {
 		t.Errorf("after a good probe: %+v", s)
 	}
 }
@@ -233,7 +235,7 @@ func TestIncrease(t *testing.T) {
 	if want := 0.5 * 1.051; math.Abs(s.Factor-want) > 0.001 {
 		t.Errorf("above the good factor the factor is %v, want %v", s.Factor, want)
 	}
-	s.Settle(base, now, Outcome{Class: Overload}, 1)
+	s.Settle(base, Moment{now, 1}, job, Overload)
 	after := s.Factor
 	if feed(&s, base, &now, 9, 100*time.Millisecond, Success); s.Factor != after {
 		t.Errorf("in the pause after an overload the factor rises from %v to %v", after, s.Factor)
@@ -254,27 +256,39 @@ func TestIncrease(t *testing.T) {
 	}
 }
 
-// Rules A1.3 to A1.6 and A2.5.
-func TestClosing(t *testing.T) {
+// C18.12
+func TestReopenEndsProbing(t *testing.T) {
 	t.Parallel()
-	s, now := New(), int64(10_000_000)
-	settle := func(d time.Duration) { s.Settle(base, now, Outcome{Class: Overload, Slow: d}, 1) }
-	for _, tt := range []struct{ slow, want time.Duration }{
-		{0, 0}, {time.Minute, time.Minute}, {time.Second, time.Minute}, {2 * time.Hour, time.Hour},
-	} {
-		settle(tt.slow)
-		if at, _ := s.Opens(now); at != now+milli(tt.want) {
-			t.Errorf("slow %s: opens in %d ms, want %s", tt.slow, at-now, tt.want)
-		}
-	}
-	now -= milli(30 * time.Minute) // the clock is set back
-	if at, _ := s.Opens(now); at != now+milli(time.Hour) {
-		t.Errorf("opens in %d ms, want 1h", at-now)
-	}
-	s.Probing = true
-	s.Reopen()
-	if at, most := s.Opens(now); at != now || most != -1 || s.Probing {
+	s, now := New(), int64(1000)
+	feed(&s, base, &now, 20, time.Millisecond, Failure)
+	s.Close(now + 60_000)
+	s.Reopen(now)
+	if s.Probing || s.Most() != -1 || s.ClosedUntil > now {
 		t.Errorf("after reopening: %+v", s)
+	}
+	if feed(&s, base, &now, 19, time.Millisecond, Failure); s.Probing {
+		t.Error("failures from before the reopening count for the streak")
+	}
+}
+
+// A closing must not count as time in which the limits are unused, also after the clock was
+// set back by more than a closing lasts.
+func TestClosedTimeBelongsToNoWindow(t *testing.T) {
+	t.Parallel()
+	s, now := New(), int64(10*duly.MaxSlow/time.Millisecond)
+	feed(&s, base, &now, 20, 100*time.Millisecond, Success)
+	used := s.Used
+	s.Close(now + 60_000)
+	now += 60_000
+	if feed(&s, base, &now, 20, 100*time.Millisecond, Success); s.Used < 0.9*used {
+		t.Errorf("%.2f of the limits are used after a closing, want %.2f", s.Used, used)
+	}
+
+	s.Close(now + 60_000)
+	now -= 5 * milli(duly.MaxSlow)
+	feed(&s, base, &now, 1, 0, Success)
+	if most := now + milli(duly.MaxSlow); s.ClosedUntil > most {
+		t.Errorf("closed until %d, want %d at most", s.ClosedUntil, most)
 	}
 }
 
@@ -283,26 +297,31 @@ func TestClosing(t *testing.T) {
 func FuzzController(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 255, 0, 128}, uint8(10), uint16(100), uint8(64))
 	f.Add([]byte{0xc0, 0xc1, 0xc2, 0xc3, 0xc0, 0xc1, 0xc2, 0xc3, 0x80, 0x40}, uint8(1), uint16(0), uint8(1))
-	f.Fuzz(func(t *testing.T, script []byte, floor uint8, rate uint16, leased uint8) {
-		c := Config{Floor: max(float64(floor)/255, 0.001), Rate: float64(rate), Burst: float64(rate), MaxLeased: int(leased)}
+	f.Fuzz(func(t *testing.T, script []byte, floor uint8, rate uint16, most uint8) {
+		c := Config{Floor: max(float64(floor)/255, 0.001), Rate: float64(rate), Burst: int(rate), MaxLeased: int(most)}
 		s, now, fell := New(), int64(1_000_000), int64(0)
-		probe := false
+		next, leased := uint64(0), []duly.Number(nil)
 		for _, b := range script {
 			now += int64(b&0x1f) * 40
 			before, probing := s.Factor, s.Probing
-			if at, most := s.Opens(now); at <= now && most != 0 && b&0x20 != 0 {
-				probe = s.Deliver(c, now, int(b&7))
+			if s.Most() != 0 && b&0x20 != 0 {
+				next++
+				s.Deliver(c, Moment{now, len(leased)}, numbered(next))
+				leased = append(leased, numbered(next))
 			}
-			s.Settle(c, now, Outcome{Class: Class(b >> 6), Slow: time.Duration(b) * time.Millisecond, Probe: probe && s.ProbeOut}, 1+int(b&7))
+			if i := int(b & 7); i < len(leased) {
+				s.Settle(c, Moment{now, len(leased)}, leased[i], Class(b>>6))
+				leased = slices.Delete(leased, i, i+1)
+			}
 
 			if s.Factor < c.Floor || s.Factor > 1 || math.IsNaN(s.Factor) || s.Good < c.Floor || s.Good > 1 {
 				t.Fatalf("factor %v, good factor %v", s.Factor, s.Good)
 			}
-			if s.ProbeOut && !s.Probing {
+			if s.ProbeIsOut() && !s.Probing {
 				t.Fatal("a probe without probing")
 			}
 			if s.Factor < before && !s.Probing && !probing {
-				if s.Factor < before/2 && s.Factor > c.Floor || fell != 0 && now-fell < 1000 {
+				if s.Factor < round(before/2) && s.Factor > c.Floor || fell != 0 && now-fell < 1000 {
 					t.Fatalf("factor fell from %v to %v, %d ms after the last time", before, s.Factor, now-fell)
 				}
 			}

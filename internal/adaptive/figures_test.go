@@ -34,7 +34,7 @@ type down struct {
 	after    float64 // successes per second at the end of that minute
 }
 
-func outage(cfg Config, latency time.Duration, answer Outcome, lasts time.Duration) down {
+func outage(cfg Config, latency time.Duration, answer outcome, lasts time.Duration) down {
 	f := &failing{limited: limited{capacity: 1e6, burst: 1e6, latency: latency}, latency: latency}
 	s := newSimulation(cfg, 64, 100_000, f)
 	s.run(20 * time.Second)
@@ -58,7 +58,7 @@ func TestOutageEndsBetweenTwoProbes(t *testing.T) {
 				for more := time.Duration(0); more < 31*time.Second; more += 10 * time.Second / time.Duration(seeds()) {
 					cfg := rated(floor)
 					cfg.MaxLeased = leased
-					d := outage(cfg, latency, Outcome{Class: Failure}, 10*time.Minute+more)
+					d := outage(cfg, latency, outcome{Class: Failure}, 10*time.Minute+more)
 					if d.tries > 100+d.probes || d.after < 90 {
 						t.Errorf("floor %v, max leased %d, latency %s, %s: %+v", floor, leased, latency, more, d)
 					}
@@ -77,8 +77,8 @@ func TestOutageWithRetryAfter(t *testing.T) {
 	after := 100.0
 	for _, slow := range []time.Duration{0, time.Second, 10 * time.Second, 30 * time.Second} {
 		for more := time.Duration(0); more < 31*time.Second; more += 2500 * time.Millisecond {
-			d := outage(rated(0.01), 100*time.Millisecond, Outcome{Class: Overload, Slow: slow}, 10*time.Minute+more)
-			// The 1000th release of one job would use a try, so that number must not be reached.
+			d := outage(rated(0.01), 100*time.Millisecond, outcome{Class: Overload, Slow: slow}, 10*time.Minute+more)
+			// 1000 releases of one job would use a try.
 			if d.tries != 0 || d.released >= 1000 || d.after < 90 {
 				t.Errorf("Retry-After %s, %s: %+v", slow, more, d)
 			}
@@ -196,7 +196,7 @@ func BenchmarkSettle(b *testing.B) {
 	s, c, now := New(), rated(0.01), int64(1_000_000)
 	for b.Loop() {
 		now += 10
-		s.Deliver(c, now, 10)
-		s.Settle(c, now, Outcome{Class: Success}, 10)
+		s.Deliver(c, Moment{now, 10}, numbered(1))
+		s.Settle(c, Moment{now, 11}, numbered(1), Success)
 	}
 }

@@ -2,9 +2,12 @@ package adaptive
 
 import (
 	"container/heap"
+	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"github.com/dulymq/duly"
 )
 
 // simulation is a queue with one shard, its workers and the service that they call. The clock jumps
@@ -20,6 +23,8 @@ type simulation struct {
 
 	ready  int // number of jobs that wait
 	leased int
+	closed int64  // the end of the closing
+	number uint64 // of the last delivery
 	tokens float64
 	filled int64 // time up to which the bucket was filled
 	wake   int64 // time of the next attempt to reserve
@@ -37,12 +42,18 @@ type answer struct {
 
 // service answers a call at a time. It returns the outcome and how long the call took.
 type service interface {
-	call(now int64) (Outcome, time.Duration)
+	call(now int64) (outcome, time.Duration)
+}
+
+// outcome is the end of a delivery, and for how long an overload closes the shard.
+type outcome struct {
+	Class Class
+	Slow  time.Duration
 }
 
 func newSimulation(cfg Config, slots, jobs int, s service) *simulation {
 	sim := &simulation{cfg: cfg, state: New(), slots: slots, service: s, ready: jobs, now: 1_000_000, wake: math.MaxInt64}
-	sim.tokens, sim.filled = sim.state.Burst(cfg), sim.now
+	sim.tokens, sim.filled = float64(sim.state.Burst(cfg)), sim.now
 	return sim
 }
 
@@ -93,9 +104,11 @@ func (s *simulation) push(n int) {
 // reserve delivers jobs as the limits allow. If they are closed, it runs again when they open.
 func (s *simulation) reserve() {
 	for s.ready > 0 && s.leased < s.slots {
-		opens, most := s.state.Opens(s.now)
-		if most == 0 {
-			s.reserveAt(opens)
+		if s.closed > s.now {
+			s.reserveAt(s.closed)
+			return
+		}
+		if s.state.Most() == 0 {
 			return
 		}
 		if limit := s.state.MaxLeased(s.cfg); limit > 0 && s.leased >= limit {
@@ -114,7 +127,7 @@ func (s *simulation) reserve() {
 }
 
 func (s *simulation) reserveAt(at int64) {
-	if at == math.MaxInt64 || at >= s.wake {
+	if at >= s.wake {
 		return
 	}
 	s.wake = at
@@ -128,26 +141,37 @@ func (s *simulation) reserveAt(at int64) {
 
 // fill fills the token bucket with the current rate.
 func (s *simulation) fill() {
-	s.tokens = min(s.tokens+s.state.Rate(s.cfg)*float64(s.now-s.filled)/1000, s.state.Burst(s.cfg))
+	s.tokens = min(s.tokens+s.state.Rate(s.cfg)*float64(s.now-s.filled)/1000, float64(s.state.Burst(s.cfg)))
 	s.filled = s.now
 }
 
 func (s *simulation) deliver() {
-	probe := s.state.Deliver(s.cfg, s.now, s.leased)
+	s.number++
+	job := numbered(s.number)
+	s.state.Deliver(s.cfg, Moment{s.now, s.leased}, job)
 	s.ready--
 	s.leased++
-	if probe {
+	if s.state.ProbeIsOut() {
 		s.probes++
 	}
 	o, took := s.service.call(s.now)
-	o.Probe = probe
-	s.at(s.now+milli(took), func() { s.settle(o) })
+	s.at(s.now+milli(took), func() { s.settle(job, o) })
 }
 
-func (s *simulation) settle(o Outcome) {
-	s.fill() // before the factor changes, the bucket is filled at the old rate
+// numbered returns the number of the nth job, from 1.
+func numbered(n uint64) (number duly.Number) {
+	binary.BigEndian.PutUint64(number[8:], n)
+	return number
+}
+
+func (s *simulation) settle(job duly.Number, o outcome) {
+	s.fill() // a change of the factor first fills the bucket
 	before := s.state.Factor
-	s.state.Settle(s.cfg, s.now, o, s.leased)
+	closing := s.state.Settle(s.cfg, Moment{s.now, s.leased}, job, o.Class)
+	if until := s.now + milli(max(closing, o.Slow)); until > s.now {
+		s.closed = max(s.closed, until)
+		s.state.Close(s.closed)
+	}
 	if s.state.Factor > before {
 		s.raised++
 	}
@@ -187,14 +211,14 @@ type limited struct {
 	random   *rand.Rand
 }
 
-func (l *limited) call(now int64) (Outcome, time.Duration) {
+func (l *limited) call(now int64) (outcome, time.Duration) {
 	l.tokens = min(l.tokens+l.capacity*float64(now-l.filled)/1000, max(l.burst, 1))
 	l.filled = now
 	if l.tokens < 1 {
-		return Outcome{Class: Overload}, l.took() / 10 // a refusal is fast, so it takes a tenth of the time
+		return outcome{Class: Overload}, l.took() / 10 // a refusal is fast
 	}
 	l.tokens--
-	return Outcome{Class: Success}, l.took()
+	return outcome{Class: Success}, l.took()
 }
 
 // took returns a random time between half and one and a half of the latency. Without randomness it
@@ -212,24 +236,24 @@ type windowed struct {
 	second, calls int64
 }
 
-func (w *windowed) call(now int64) (Outcome, time.Duration) {
+func (w *windowed) call(now int64) (outcome, time.Duration) {
 	if second := now / 1000; second != w.second {
 		w.second, w.calls = second, 0
 	}
 	if w.calls++; float64(w.calls) > w.capacity {
-		return Outcome{Class: Overload}, w.took() / 10
+		return outcome{Class: Overload}, w.took() / 10
 	}
-	return Outcome{Class: Success}, w.took()
+	return outcome{Class: Success}, w.took()
 }
 
 // failing is a service that can be down.
 type failing struct {
 	limited
-	down    *Outcome // answer while the service is down; nil while it works
+	down    *outcome // what it answers, nil while it works
 	latency time.Duration
 }
 
-func (f *failing) call(now int64) (Outcome, time.Duration) {
+func (f *failing) call(now int64) (outcome, time.Duration) {
 	if f.down != nil {
 		return *f.down, f.latency
 	}
