@@ -36,6 +36,9 @@ type QueueConfig struct {
 	MaxLeased int
 	// Rate bounds the deliveries per second. Default none.
 	Rate Rate
+	// Adapt lowers MaxLeased and Rate while the service that the workers call fails. It
+	// needs at least one of them. Default none.
+	Adapt Adapt
 	// Paused is changed by Pause and Resume only. Configure ignores it.
 	Paused bool
 	// Closing is made by a release with Slow. Configure ignores it.
@@ -73,6 +76,10 @@ type Stats struct {
 	NextTick  time.Time
 	// Closing is the closing of the shard that opens last.
 	Closing Closing
+	// Factor is the lowest share of its limits that a shard enforces. 0 means that the limits
+	// do not adapt. Probing is the number of shards in probing.
+	Factor  float64
+	Probing int
 	// Group has the stats of a group. It is nil for a queue.
 	Group *GroupStats
 	// Delivery is that of the configuration. It is empty for a group, and for a queue
@@ -154,6 +161,17 @@ type Rate struct {
 	// Burst is the bucket's size, 1 to [MaxBurst]. 0: PerSecond rounded up.
 	Burst int
 }
+
+// Adapt is the adaptive limit of a queue. Each shard enforces a share of its limits, from
+// the floor to 1, which failures lower and successes raise. After 20 failures in a row it
+// delivers one job at a time, with pauses of up to 30 s, until one succeeds.
+type Adapt struct {
+	// Floor is the lowest share, 0.001 to 1. None means that the limits are fixed.
+	Floor float64
+}
+
+// Adaptive reports whether the limits adapt.
+func (a Adapt) Adaptive() bool { return a.Floor > 0 }
 
 // Limited reports whether there is a limit.
 func (r Rate) Limited() bool { return r.PerSecond > 0 }

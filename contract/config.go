@@ -37,7 +37,7 @@ func DefaultQueueConfig() duly.QueueConfig {
 	return duly.QueueConfig{
 		Shards: 1, Defaults: FillDefaults(duly.Defaults{}), Delivery: duly.DeliverPull,
 		DeadAge: duly.DefaultDeadAge, DeadCount: duly.DefaultDeadCount,
-		MaxJobs: duly.None, MaxLeased: duly.None, Rate: duly.Rate{PerSecond: duly.None},
+		MaxJobs: duly.None, MaxLeased: duly.None, Rate: duly.Rate{PerSecond: duly.None}, Adapt: duly.Adapt{Floor: duly.None},
 	}
 }
 
@@ -60,6 +60,7 @@ func PatchConfig(c duly.QueueConfig, patch duly.QueueConfig) duly.QueueConfig {
 	set(&c.MaxLeased, patch.MaxLeased)
 	set(&c.Rate.PerSecond, patch.Rate.PerSecond)
 	set(&c.Rate.Burst, patch.Rate.Burst)
+	set(&c.Adapt.Floor, patch.Adapt.Floor)
 	c.Group = patchGroup(c.Group, patch.Group)
 	c.Push = patchPush(c.Push, patch.Push)
 
@@ -98,8 +99,25 @@ func ValidateConfig(c duly.QueueConfig) error {
 	checkBound(&f, "max_leased", c.MaxLeased)
 
 	checkRate(c.Rate, &f)
+	// NaN is in no range, so the range is tested as such.
+	floor := c.Adapt.Floor
+	if inRange := floor >= minFloor && floor <= 1; floor != 0 && floor != duly.None && !inRange {
+		f.Add("adapt", "has the floor %g, must be between %g and 1, or none", floor, minFloor)
+	}
 	checkDeliveryConfig(c, &f)
 	return f.Err()
+}
+
+// minFloor is the lowest floor of an adaptive limit.
+const minFloor = 0.001
+
+// RefuseAdapt returns [duly.ErrUnsupported] for a patch with an adaptive limit. Engines without
+// adaptive limits call it first.
+func RefuseAdapt(patch duly.QueueConfig) error {
+	if floor := patch.Adapt.Floor; floor == 0 || floor == duly.None {
+		return nil
+	}
+	return Errorf(duly.CodeUnsupported, "this engine cannot adapt the limits of a queue; leave adapt out")
 }
 
 func checkRate(r duly.Rate, f *BadFields) {
@@ -216,11 +234,14 @@ func checkDeliveryConfig(c duly.QueueConfig, f *BadFields) {
 }
 
 // CheckConfig returns [duly.ErrInvalid] for fields of a whole configuration that contradict
-// each other: a limit below the number of shards, and a setting of push queues in
-// another queue.
+// each other: a limit below the number of shards, an adaptive limit without a limit, and a
+// setting of push queues in another queue.
 func CheckConfig(c duly.QueueConfig) error {
 	var f BadFields
 	checkParts(c, &f)
+	if c.Adapt.Adaptive() && c.MaxLeased == duly.None && !c.Rate.Limited() {
+		f.Add("adapt", "has no limit to lower; set rate or max_leased too, or set adapt to none")
+	}
 	if c.Delivery != duly.DeliverPush {
 		addSet(&f, "is for push queues only; set delivery to push, or leave it out", []optional{
 			{"push_url", c.Push.URL != ""}, {"on_done", c.Push.OnDone != ""}, {"on_dead", c.Push.OnDead != ""},

@@ -17,6 +17,7 @@ func TestConfigIsChangedFieldByField(t *testing.T) {
 	full := duly.QueueConfig{
 		Shards: 4, Defaults: duly.Defaults{Tries: 2, MaxStalls: 3, Backoff: "fixed:1s", Lease: time.Minute, TTL: time.Hour, Retain: time.Hour},
 		DeadAge: time.Hour, DeadCount: 5, MaxJobs: 6, MaxLeased: 7, Rate: duly.Rate{PerSecond: 8, Burst: 9},
+		Adapt:    duly.Adapt{Floor: 0.5},
 		Group:    duly.GroupConfig{Order: duly.OrderKeys, MaxHeld: 10, Filter: "a=1", Idle: time.Hour, Target: "q"},
 		Delivery: duly.DeliverPush, Push: duly.PushConfig{URL: "https://a.example", OnDone: "target:a", OnDead: "target:b"},
 	}

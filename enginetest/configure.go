@@ -39,6 +39,7 @@ func configureMerges(s *scene) {
 		Defaults: duly.Defaults{Tries: 3, MaxStalls: 4, Backoff: "fixed:5s", Lease: time.Minute, TTL: time.Hour,
 			Retain: time.Minute},
 		DeadAge: 24 * time.Hour, DeadCount: 10, MaxJobs: 20, MaxLeased: 5, Rate: duly.Rate{PerSecond: 2.5, Burst: 7},
+		Adapt:    duly.Adapt{Floor: duly.None},
 		Delivery: duly.DeliverPull,
 	}
 	s.configure(all)

@@ -30,6 +30,7 @@ type pair struct {
 	// positions has the positions of the messages that the script has published.
 	positions []duly.Position
 	ticks     tickState
+	adapts    bool // whether the engine has adaptive limits
 }
 
 // side is the engine or the model.
@@ -81,7 +82,7 @@ func (p queueSpec) String() string { return p.ref().String() }
 // newPair creates a pair of the harness's engine and an empty model.
 func newPair(ctx context.Context, h *Harness) (*pair, *model.Engine) {
 	c := clock.NewFake()
-	p := &pair{ctx: ctx, h: h, clock: c, begin: map[duly.QueueRef]int{}}
+	p := &pair{ctx: ctx, h: h, clock: c, begin: map[duly.QueueRef]int{}, adapts: adapts(ctx, h.Engine)}
 	m := model.New(model.Config{
 		Clock: c, MaxBody: scriptMaxBody, MaxQueues: scriptMaxQueues, Shards: h.Shards, OneShard: !h.Sharded, Manual: true,
 		First: func(ref duly.QueueRef) (int, bool) { shard, known := p.begin[ref]; return shard, known },

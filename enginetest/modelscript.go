@@ -81,12 +81,44 @@ var openings = []script{
 		settleOp{[]outcomeSpec{{As: duly.Release, Delay: -1, Slow: true, For: 5 * time.Second}}},
 		configureOp{Patch: duly.QueueConfig{Reopen: true}},
 	},
+	// A queue with a lowered factor, of which most jobs are leased.
+	{
+		configureOp{Patch: duly.QueueConfig{MaxLeased: 4, Adapt: duly.Adapt{Floor: 0.1}}}, pushed(4),
+		reserveOp{Queues: []queueSpec{0}, Max: 4},
+		settleOp{[]outcomeSpec{{As: duly.Release, Delay: -1, Slow: true}}}, advanceOp{time.Second},
+	},
+	// A queue whose next delivery is a probe.
+	probing(advanceOp{time.Second}),
+	// A queue whose probe is leased.
+	probing(advanceOp{time.Second}, reserveOp{Queues: []queueSpec{0}, Max: 1}),
 	// Two dead jobs: one failed, one was buried.
 	{
 		pushOp{[]jobSpec{{Job: duly.Job{Tries: 1}}, {ID: 1, Job: duly.Job{Tries: 1}}}},
 		reserveOp{Queues: []queueSpec{0}, Max: 2},
 		settleOp{[]outcomeSpec{{As: duly.Nack, Delay: -1, Error: "boom"}, {Which: 1, As: duly.Bury, Delay: -1}}},
 	},
+}
+
+// pushed pushes the first n IDs of the script, as jobs that survive any number of failures.
+func pushed(n int) pushOp {
+	jobs := make([]jobSpec, n)
+	for i := range jobs {
+		jobs[i] = jobSpec{ID: idSpec(i), Job: duly.Job{Tries: duly.MaxTries, Backoff: "fixed:0s"}}
+	}
+	return pushOp{jobs}
+}
+
+// probing is the opening of a queue in probing, and then some operations.
+func probing(then ...operation) script {
+	sc := script{configureOp{Patch: duly.QueueConfig{MaxLeased: 5, Adapt: duly.Adapt{Floor: 0.1}}}, pushed(5)}
+	failures := make([]outcomeSpec, 5)
+	for i := range failures {
+		failures[i] = outcomeSpec{Which: i, As: duly.Nack, Delay: -1}
+	}
+	for range 4 { // 20 failures in a row
+		sc = append(sc, reserveOp{Queues: []queueSpec{0}, Max: 5}, settleOp{failures})
+	}
+	return append(sc, then...)
 }
 
 // drawn lists each operation as often as its weight.
@@ -210,7 +242,7 @@ func drawConfigure(t *rapid.T) operation {
 
 	c := &o.Patch
 	// Some values exceed the limits, so both sides must refuse them.
-	switch rapid.IntRange(0, 10).Draw(t, "setting") {
+	switch rapid.IntRange(0, 11).Draw(t, "setting") {
 	case 0:
 		c.Defaults.Tries = of(t, []int{1, 2, duly.MaxTries + 1})
 	case 1:
@@ -241,6 +273,10 @@ func drawConfigure(t *rapid.T) operation {
 		c.Push.OnDead = of(t, []string{"", "", "target:t", "ftp://example.com"})
 	case 10:
 		c.Reopen = true
+	case 11:
+		c.Adapt.Floor = of(t, []float64{duly.None, 0.1, 0.5, 1, 1.5})
+		c.MaxLeased = of(t, []int{0, 1, 4})
+		c.Rate.PerSecond = of(t, []float64{0, 0, 2, 20})
 	}
 
 	return o

@@ -60,6 +60,9 @@ func (p *pair) make(n idSpec, j *duly.Job) string {
 // limits scales the limits of a script so that each shard has the script's limit or one less. With
 // a limit of 1 some shards would get no part, except of the burst.
 func (p *pair) limits(c duly.QueueConfig) duly.QueueConfig {
+	if !p.adapts {
+		c.Adapt = duly.Adapt{}
+	}
 	if !p.sharded() {
 		return c
 	}

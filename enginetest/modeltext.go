@@ -117,9 +117,9 @@ func infosText(jobs []duly.JobInfo) string {
 }
 
 func statsLine(st duly.Stats) string {
-	return fmt.Sprintf("%s %+v %+v oldest %s next %s, %d schedules, next tick %s, closed until %s for %q",
+	return fmt.Sprintf("%s %+v %+v oldest %s next %s, %d schedules, next tick %s, closed until %s for %q, factor %v, %d probing",
 		st.Delivery, st.Sizes, st.Counters, st.OldestReady, moment(st.NextDue), st.Schedules, moment(st.NextTick),
-		moment(st.Closing.Until), st.Closing.Reason)
+		moment(st.Closing.Until), st.Closing.Reason, st.Factor, st.Probing)
 }
 
 func namesText(names []string) string { return strings.Join(slices.Clone(names), " ") }

@@ -204,6 +204,7 @@ func plantedBugs() []plantedBug {
 				o.Slow = &longer
 			}
 		}},
+		{name: "AdaptsNothing", configure: func(c *duly.QueueConfig) { c.Adapt = duly.Adapt{} }},
 		{name: "ReopensNothing", configure: func(c *duly.QueueConfig) { c.Reopen = false }},
 		{name: "SleepsOn", wait: func(bool) bool { return false }},
 	}

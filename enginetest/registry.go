@@ -80,6 +80,9 @@ func (s Suite) Run(t *testing.T) {
 	if s.hasSchedules(t) {
 		all = append(all, scheduleSubjects()...)
 	}
+	if s.adapts(t) {
+		all = append(all, subject{"Adapt", adaptTests()})
+	}
 	for _, sub := range all {
 		if s.Subjects != nil && !slices.Contains(s.Subjects, sub.name) {
 			continue

@@ -150,6 +150,9 @@ func (e operatorAPI) Configure(ctx context.Context, ref duly.QueueRef, patch dul
 	if err := contract.ValidateQueue(ref); err != nil {
 		return err
 	}
+	if err := contract.RefuseAdapt(patch); err != nil {
+		return err
+	}
 	if err := contract.ValidateConfigFor(patch, ref); err != nil {
 		return err
 	}

@@ -101,6 +101,7 @@ func scanQueue(s *sqliteconn.Stmt) *queue {
 
 	c.DeadCount, c.MaxJobs, c.MaxLeased = nextInt(), nextInt(), nextInt()
 	c.Rate.PerSecond, c.Rate.Burst = nextFloat(), nextInt()
+	c.Adapt.Floor = duly.None
 	for _, n := range q.counts() {
 		*n = next()
 	}

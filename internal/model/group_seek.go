@@ -34,7 +34,7 @@ func (e *Engine) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r c
 
 	for i, s := range q.shards {
 		// A target that was trimmed away becomes the oldest stored message.
-		skipped, replayed := s.seek(max(places[i].wanted, s.reader.log.first()) - 1)
+		skipped, replayed := s.seek(now, max(places[i].wanted, s.reader.log.first())-1)
 		r.Skipped += skipped
 		r.Replayed += replayed
 		r.Clipped = r.Clipped || places[i].clipped
@@ -47,13 +47,14 @@ func (e *Engine) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r c
 }
 
 // seek gives up every held message and sets the cursor.
-func (s *shard) seek(cursor uint64) (skipped, replayed int64) {
+func (s *shard) seek(now int64, cursor uint64) (skipped, replayed int64) {
 	skipped = int64(s.held())
 
 	// Dead copies survive a Seek, because they do not depend on the log (C12.111).
 	for _, state := range []duly.State{duly.StateDelayed, duly.StateReady, duly.StateBlocked, duly.StateLeased} {
 		for _, j := range firstOf(s.sets[state].all(), s.size(state)) {
 			// firstOf copies the jobs first, because giveUp changes the set.
+			s.probeLeft(j, now)
 			s.giveUp(j)
 		}
 	}

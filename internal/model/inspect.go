@@ -154,6 +154,7 @@ func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (duly.Stats, erro
 	for _, s := range q.shards {
 		s.addStats(&st, now)
 		s.addSchedules(&st)
+		s.addLimiter(&st)
 	}
 	if q.group != nil {
 		st.Group = q.groupStats(now)

@@ -64,6 +64,7 @@ func (s *shard) delete(j *job, now int64) {
 	if j.state != duly.StateDone {
 		s.counters.Deleted++
 	}
+	s.probeLeft(j, now)
 	s.gone(j, contract.EventDelete, now)
 }
 
@@ -314,17 +315,19 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 		q.configure(cfg)
 		e.pushChanged(q)
 		if patch.Reopen {
-			q.reopen()
+			_, now := e.now()
+			q.reopen(now)
 		}
 	}
 
 	return err
 }
 
-// reopen ends the closing of every shard.
-func (q *queue) reopen() {
+// reopen ends the closing of every shard, and its probing.
+func (q *queue) reopen(now int64) {
 	for _, s := range q.shards {
 		s.closing = contract.Closing{}
+		s.limiter.Reopen(now)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/adaptive"
 )
 
 // queue is a queue: its shards, and the state that they share.
@@ -34,6 +35,7 @@ func (q *queue) configure(cfg duly.QueueConfig) {
 	q.cfg = cfg
 	for i, s := range q.shards {
 		s.cfg = contract.ConfigOfShard(cfg, i)
+		s.limiter = s.limiter.Configured(s.cfg)
 		if s.reader != nil {
 			s.applyConfig()
 		}
@@ -71,6 +73,7 @@ type shard struct {
 
 	schedules scheduleSet
 	closing   contract.Closing
+	limiter   adaptive.State // used while the limits adapt
 
 	reader *reader // nil unless the queue is a group
 }

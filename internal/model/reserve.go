@@ -167,12 +167,15 @@ func (s *shard) open(now int64) int {
 	if s.cfg.Paused || s.closed(now) {
 		return 0
 	}
-	n := int(^uint(0) >> 1)
-	if s.cfg.MaxLeased != duly.None {
-		n = max(0, s.cfg.MaxLeased-s.size(duly.StateLeased))
+	n, limits := int(^uint(0)>>1), s.limits()
+	if limits.MaxLeased != duly.None {
+		n = max(0, limits.MaxLeased-s.size(duly.StateLeased))
 	}
-	if s.cfg.Rate.Limited() {
-		n = min(n, s.bucket.Fill(s.cfg.Rate, now).Free(s.cfg.Rate))
+	if limits.Rate.Limited() {
+		n = min(n, s.bucket.Fill(limits.Rate, now).Free(limits.Rate))
+	}
+	if most := s.limiter.Most(); most >= 0 {
+		n = min(n, most)
 	}
 	return n
 }
@@ -184,6 +187,9 @@ func (s *shard) lease(j *job, t time.Time, lease time.Duration) duly.Delivery {
 		lease = j.Lease
 	}
 
+	s.fillBucket(now)
+	s.noteDelivery(j, now)
+
 	// The lease end is rounded up: a lease never ends early (C1.9).
 	s.move(j, contract.EventReserve, duly.StateLeased, func() { j.leaseEnd = clock.CeilMilli(t.Add(lease)) })
 
@@ -192,7 +198,7 @@ func (s *shard) lease(j *job, t time.Time, lease time.Duration) duly.Delivery {
 		s.freeMerge(j)
 	}
 	if s.cfg.Rate.Limited() {
-		s.bucket = s.bucket.Fill(s.cfg.Rate, now).Take(1)
+		s.bucket = s.bucket.Take(1)
 	}
 	s.counters.Delivered++
 	return duly.Delivery{

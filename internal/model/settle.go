@@ -6,6 +6,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/adaptive"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -34,12 +35,16 @@ func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.S
 		if !j.isMessage { // the fence of a message is not a count
 			settled = contract.BoundSlow(*o, j.ended+1, j.failures, j.stalls)
 		}
+		q, closing := e.find(s.ref), s.noteEnd(j, adaptive.ClassOf(&settled), clock.Milli(t))
 		s.settle(j, &settled, t)
 
-		// A slow release closes the queue, not only the shard of its job.
+		// An outcome closes the queue, not only the shard of its job.
 		if settled.Slow != nil {
 			s.counters.Slowed++
-			e.find(s.ref).close(*settled.Slow, settled.Error, t)
+			q.close(*settled.Slow, settled.Error, t)
+		}
+		if closing > 0 {
+			q.close(closing, adaptive.Reason, t)
 		}
 
 		// The group may no longer need the front of its log.
@@ -54,7 +59,7 @@ func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.S
 // close closes all shards. In the engines, the other shards follow a little later.
 func (q *queue) close(slow time.Duration, reason string, t time.Time) {
 	for _, s := range q.shards {
-		s.closing = s.closing.Extend(slow, reason, t)
+		s.close(slow, reason, t)
 	}
 }
 
@@ -185,6 +190,7 @@ func (s *shard) ack(j *job, result []byte, now int64) {
 
 // stall takes back an expired lease. The job is placed after the jobs that are ready already.
 func (s *shard) stall(j *job, now int64) {
+	s.probeLeft(j, j.leaseEnd)
 	j.ended++
 	s.counters.Stalled++
 	s.comeBack(j, contract.EventStall, now, now)

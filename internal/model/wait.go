@@ -217,6 +217,9 @@ func (s *shard) deliverable(now int64, most int) int {
 	if runOut && !s.cfg.Paused && s.cfg.MaxLeased != duly.None {
 		open = max(open, 1)
 	}
+	if limited := s.limiter.Most(); limited >= 0 {
+		open = min(open, limited)
+	}
 	most = min(most, open)
 	n := count(s.readyJobs(now), most)
 	if runOut {
@@ -313,7 +316,8 @@ func (s *shard) moments(now int64, soonest func(int64)) {
 	}
 	soonest(s.closing.Clip(now).Until)
 	if s.cfg.Rate.Limited() {
-		soonest(s.bucket.Fill(s.cfg.Rate, now).OpensAt(s.cfg.Rate))
+		rate := s.limits().Rate
+		soonest(s.bucket.Fill(rate, now).OpensAt(rate))
 	}
 	if first := s.ending.first(); s.size(duly.StateBlocked) > 0 && first != nil {
 		soonest(first.end() + 1)

@@ -132,7 +132,8 @@ func (s *storedConfig) config() duly.QueueConfig {
 	c := duly.QueueConfig{
 		Delivery: duly.DeliverPull, Shards: s.Shards, DeadAge: s.DeadAge, DeadCount: s.DeadCount, MaxJobs: s.MaxJobs,
 		MaxLeased: s.MaxLeased, Paused: s.Paused,
-		Rate: duly.Rate{PerSecond: s.Rate, Burst: s.Burst},
+		Rate:  duly.Rate{PerSecond: s.Rate, Burst: s.Burst},
+		Adapt: duly.Adapt{Floor: duly.None},
 		Defaults: duly.Defaults{
 			Tries: s.Tries, MaxStalls: s.MaxStalls, Backoff: s.Backoff, Lease: s.Lease, TTL: s.TTL,
 			Retain: cmp.Or(s.Retain, duly.None),
