@@ -138,7 +138,6 @@ func (e *Engine) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error)
 // Config implements contract.Inspector.
 func (e *Engine) Config(ctx context.Context, q duly.QueueRef) (duly.QueueConfig, error) {
 	queue, err := e.queue(ctx, q)
-	queue.Config.Adapt.Floor = duly.None // the API has no adaptive limits
 	return queue.Config, err
 }
 

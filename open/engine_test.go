@@ -52,7 +52,7 @@ func TestCheckStoreNamesAnUnknownSchemeOfRedis(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"redis-sentinel", "rediss-sentinel", "redis2"} {
 		err := open.CheckStore(scheme + "://host")
-		want := `begins with "` + scheme + `:", which is no engine`
+		want := `begins with "` + scheme + `:", which is not an engine`
 		if !errors.Is(err, duly.ErrInvalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", scheme, err)
 		}

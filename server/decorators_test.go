@@ -67,7 +67,7 @@ func TestPushPassesAtMostTwoDecorators(t *testing.T) {
 			var engine *stackEngine
 			tracer := &allTracer{}
 			f := serve(t, func(cfg *Config) {
-				engine = &stackEngine{Engine: cfg.Engine.(*model.Engine)}
+				engine = &stackEngine{Engine: cfg.Engine.(*firingEngine).Engine}
 				cfg.Engine, cfg.Tracer = engine, tracer
 				if !c.in {
 					return

@@ -31,9 +31,19 @@ type fixture struct {
 	log    *logtest.Log
 	api    *httptest.Server
 	admin  *httptest.Server
+	firing contract.Firing   // observer of ticks that the server has set
 	pipes  *memnet.Listener  // connections to an API that is served in memory; else nil
 	tokens map[string]string // tokens by name; see makeTokens
 }
+
+// firingEngine is the model with an observer of ticks, which tests call themselves.
+type firingEngine struct {
+	*model.Engine
+	f *fixture
+}
+
+// ObserveFire implements contract.FireObserver.
+func (e *firingEngine) ObserveFire(f contract.Firing) { e.f.firing = f }
 
 // serve starts a server. change, if set, changes its configuration.
 func serve(t *testing.T, change func(*Config)) *fixture {
@@ -54,7 +64,7 @@ func assemble(t *testing.T, change func(*Config)) *fixture {
 	}
 
 	cfg := Config{
-		Engine: f.engine,
+		Engine: &firingEngine{f.engine, f},
 		Store: Store{Registry: f.engine, Targeter: f.engine, Watcher: f.engine, Limiter: f.engine,
 			Maintainer: f.engine},
 		Push: &PushConfig{Keys: keys}, Clock: f.clock,

@@ -280,7 +280,7 @@ func TestUnknownRoutesAreProblems(t *testing.T) {
 	} {
 		a := f.send(c.method, c.path, "")
 		if c.allow != "" && !strings.Contains(a.body,
-			"method "+c.method+" is not allowed here; this path takes "+c.allow) {
+			"method "+c.method+" is not allowed here; this path takes only "+c.allow) {
 			t.Errorf("%s %s does not say what may be: %s", c.method, c.path, a.body)
 		}
 		if a.status != c.status || a.header.Get("Allow") != c.allow ||

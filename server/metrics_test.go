@@ -64,6 +64,7 @@ func (f *fixture) busy() {
 	f.clock.Advance(2 * time.Second)
 	settle(receipt("mail"), "release")
 	f.send("PUT", "/v1/default/queues/mail/schedules/yearly", `{"spec":"@yearly"}`)
+	f.fires("mail")
 	f.send("PUT", "/v1/default/topics/events/groups/mailer", "")
 	f.send("POST", "/v1/default/topics/events/messages",
 		`{"messages":[{"body":"a"},{"body":"b"},{"delay":"1h"},{"id":"a b"}]}`)
@@ -74,6 +75,18 @@ func (f *fixture) busy() {
 	f.send("POST", "/nowhere/CANARY", "")
 	f.busyPush()
 	f.clock.Advance(time.Minute) // makes the survey read the queues again
+}
+
+// fires observes a tick of a queue that has made a run, after ticks that were missed.
+func (f *fixture) fires(queue string) {
+	f.t.Helper()
+	if f.firing == nil {
+		return
+	}
+	now := f.clock.Now().UnixMilli()
+	items := []contract.FireItem{{Tick: now - 20, Job: &duly.Job{}, Missed: 3}}
+	_, _, end := f.firing(f.t.Context(), duly.Q(queue), now, items)
+	end([]contract.FireResult{{Status: contract.FireFired, Run: duly.PushResult{Status: duly.Created}}}, nil)
 }
 
 // busyPush makes every metric of HTTP push count something, without requests.
@@ -100,6 +113,7 @@ func TestMetricsMatchDocuments(t *testing.T) {
 		c.Metrics = counts
 		c.Engine = &stumbling{
 			c.Engine, c.Engine.(contract.Topics), c.Engine.(duly.Scheduler), contract.SurveyorOf(c.Engine),
+			c.Engine.(contract.FireObserver),
 		}
 	})
 	f.busy()
@@ -183,6 +197,7 @@ type stumbling struct {
 	topicMethods
 	duly.Scheduler
 	contract.Surveyor
+	contract.FireObserver
 }
 
 // topicMethods is embedded: contract.Topics would hide its own method Topics.

@@ -177,7 +177,7 @@ func TestPanicInAnyRouteIs500(t *testing.T) {
 	}
 
 	// The watch of removed jobs panics outside of its route, for all callers.
-	if n := strings.Count(f.log.String(), `"panic in a `); n != len(routes) {
+	if n := strings.Count(f.log.String(), `"panic in `); n != len(routes) {
 		t.Errorf("%d of %d panics are in the log", n, len(routes))
 	}
 	if a := f.send("GET", "/healthz", ""); a.status != 200 {

@@ -126,7 +126,7 @@ func (s *topicStub) Step(_ context.Context, q duly.QueueRef) (bool, error) {
 func serveTopics(t *testing.T) (*fixture, *topicStub) {
 	stub := &topicStub{}
 	f := serve(t, func(c *Config) {
-		stub.Engine = c.Engine.(*model.Engine)
+		stub.Engine = c.Engine.(*firingEngine).Engine
 		c.Engine, c.Store.Maintainer = stub, stub
 	})
 	return f, stub
@@ -293,7 +293,7 @@ func TestReadWaitsForAMessage(t *testing.T) {
 		return page, nil
 	}
 	inMemory(t, func(c *Config) {
-		stub.Engine = c.Engine.(*model.Engine)
+		stub.Engine = c.Engine.(*firingEngine).Engine
 		c.Engine, c.Clock = stub, nil
 	}, func(f *fixture) {
 		get := func(path string) answer {

@@ -229,9 +229,9 @@ func (f *failpoints) try(op failpointOp, name string) int {
 	letGo := held(f.T, f.e)
 	f.clock.Advance(op.wait)
 	f.restore, f.turns = poison(f.e.w.c, name), 2 // two transactions: that of held, and that of the operation
-	panics := f.log.Count("an operation panicked")
+	panics := f.log.Count("an operation of the store panicked")
 	err := f.run(op, act, letGo)
-	if f.log.Count("an operation panicked") == panics {
+	if f.log.Count("an operation of the store panicked") == panics {
 		return 0
 	}
 	f.reached[name]++

@@ -59,6 +59,7 @@ func (f *fields) wholeConfig(c *duly.QueueConfig) {
 	f.bool("paused", &c.Paused, required, "Whether the queue is paused. Only pause and resume change it.")
 	f.closing(&c.Closing)
 	f.settings(c)
+	c.Adapt.Floor = duly.None // the API has no adaptive limits
 }
 
 // closing is the closing of a queue by a release with slow.

@@ -178,7 +178,7 @@ func TestEngineOpenedAfterClose(t *testing.T) {
 	t.Parallel()
 	early, late := &closableEngine{}, &closableEngine{}
 	for e, before := range map[*closableEngine]bool{early: true, late: false} {
-		p := &pool{name: "orders", observed: &observedEngine{}}
+		p := &pool{name: "orders", observed: &observedEngine{pools: &Pools{}}}
 		if before {
 			p.setEngine(e)
 		}
