@@ -170,6 +170,10 @@ func addStats(a, b duly.Stats) duly.Stats {
 	}
 	// A slow release closes the queue in the pool of its job.
 	a.Closing = contract.LaterClosing(a.Closing, b.Closing)
+	if b.Factor != 0 && (a.Factor == 0 || b.Factor < a.Factor) {
+		a.Factor = b.Factor
+	}
+	a.Probing += b.Probing
 	// After the move the queue of the new pool remains, so its settings are shown.
 	if b.Delivery != "" {
 		a.Delivery = b.Delivery

@@ -136,6 +136,7 @@ func missingSettings(from, to, defaults duly.QueueConfig) (patch duly.QueueConfi
 	missingField(&patch.DeadCount, from.DeadCount, to.DeadCount, defaults.DeadCount)
 	missingField(&patch.MaxJobs, from.MaxJobs, to.MaxJobs, defaults.MaxJobs)
 	missingField(&patch.MaxLeased, from.MaxLeased, to.MaxLeased, defaults.MaxLeased)
+	missingField(&patch.Adapt.Floor, from.Adapt.Floor, to.Adapt.Floor, defaults.Adapt.Floor)
 	missingField(&patch.Rate, from.Rate, to.Rate, defaults.Rate)
 	return patch
 }
