@@ -31,7 +31,7 @@ build: ## build the one static binary, bin/duly
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/duly
 
 test: tools-test vet fmt modules ## everything that must hold: conformance, model, units, the short kills
-	$(TEST) -timeout 6m ./...
+	$(TEST) -timeout 10m ./...
 
 # The translated SQLite works in memory that is not Go's, which the race detector
 # does not watch: to instrument it finds nothing and takes eight times the time.
