@@ -17,7 +17,10 @@ func TestCommandsCloseAndOpenAQueue(t *testing.T) {
 	r := newRig(t)
 	r.ok("push", "q", "x")
 	receipt := firstWord(r.ok("reserve", "q", "--receipts"))
-	r.ok("release", receipt, "--slow", "30s", "--reason", "HTTP 429")
+	out := r.ok("release", receipt, "--slow", "30s", "--reason", "HTTP 429")
+	if want := "released 1 job, again in 30s, when its queue opens\n"; out != want {
+		t.Errorf("release --slow printed %q, want %q", out, want)
+	}
 	r.clock.Advance(18 * time.Second)
 
 	for _, tt := range []struct{ command, want string }{

@@ -147,7 +147,16 @@ func (s *session) nextStates(
 		if err != nil {
 			return nextState{}
 		}
-		return nextState{j.State.String(), nextStateText(&j, now())}
+		text := nextStateText(&j, now())
+
+		// A ready job waits as long as its queue is closed.
+		if j.State == duly.StateReady {
+			st, err := s.Stats(ctx, duly.QueueRef{Namespace: s.namespace, Name: j.Queue})
+			if until := st.Closing.Until; err == nil && until.After(now()) {
+				text = "again " + relative(until, now()) + ", when its queue opens"
+			}
+		}
+		return nextState{j.State.String(), text}
 	}
 }
 
