@@ -81,7 +81,7 @@ var openings = []script{
 		settleOp{[]outcomeSpec{{As: duly.Release, Delay: -1, Slow: true, For: 5 * time.Second}}},
 		configureOp{Patch: duly.QueueConfig{Reopen: true}},
 	},
-	// A queue with a lowered factor, of which most jobs are leased.
+	// A queue with a lowered factor. Most of its jobs are leased.
 	{
 		configureOp{Patch: duly.QueueConfig{MaxLeased: 4, Adapt: duly.Adapt{Floor: 0.1}}}, pushed(4),
 		reserveOp{Queues: []queueSpec{0}, Max: 4},

@@ -195,7 +195,7 @@ func moveImport(s *scene) {
 	item.Job, item.Missed = nil, 1
 	s.fires("a missed tick", item, contract.FireFired)
 
-	// Another queue stands for that of another engine. It does not exist yet.
+	// The copies go to another queue of this engine, as they would to another engine. The queue does not exist yet.
 	to := s.on("new")
 	for _, name := range []string{"a", "paused"} {
 		want := s.schedule(name)

@@ -19,8 +19,8 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// often returns a schedule with one tick per second, each of which starts a run regardless of
-// running ones.
+// often returns a schedule with one tick per second. Each tick creates a run, even while earlier
+// runs wait or run.
 func often(name string) duly.Schedule {
 	return duly.Schedule{Name: name, Spec: "@every 1s", Catchup: duly.CatchupAll, Overlap: duly.OverlapAllow}
 }

@@ -39,7 +39,7 @@ func (a *asked) Pass(ctx context.Context, namespace string, queues []string) {
 	contract.PasserOf(a.Engine).Pass(ctx, namespace, queues)
 }
 
-// readers is a server with 10 MiB for answers, of which one token gets 4.2 MiB. A write returns
+// readers is a server with 10 MiB for answers. One token gets 4.2 MiB of them. A write returns
 // when the other side has read the data. A page has 2 MiB and reserves 4 MiB.
 type readers struct {
 	*fixture

@@ -170,7 +170,7 @@ func ExampleTimeout() {
 
 	w := worker.New(e, silent)
 	w.Handle("calls", func(ctx context.Context, _ *worker.Delivery) error {
-		<-ctx.Done() // stands for a call that never returns
+		<-ctx.Done() // a call that never returns would block like this
 		return ctx.Err()
 	}, worker.Timeout(10*time.Millisecond))
 	e.Start(w)

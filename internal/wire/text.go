@@ -188,8 +188,7 @@ func (r *reader) base64(field string) []byte {
 	return b
 }
 
-// either returns the bytes of two fields of which only one may be set. If both are set, that is an
-// error.
+// either returns the bytes of the field that is set. It reports an error if both fields are set.
 func (r *reader) either(field string, b, had []byte) []byte {
 	if had != nil && b != nil {
 		r.bad(field, "and %s_base64 are both set, give one of them", field)

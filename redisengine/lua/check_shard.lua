@@ -17,8 +17,8 @@ check_all_kinds()
 local faults = {}
 local function found(kind, detail) faults[#faults + 1] = {kind, detail} end
 
--- What is no number would end other scripts in their middle, and so would one that HINCRBY cannot add to. The bucket of
--- a rate alone has fractions.
+-- A field that is not a number, or that HINCRBY cannot add to, would end other scripts before their last write. Only
+-- the fields of the rate's bucket have fractions.
 local fields = {'later', 'closed_until', 'bucket_taken', 'bucket_at', unpack(counters)}
 local texts, broken, totals = call('HMGET', tally, unpack(fields)), {}, {}
 for i, field in ipairs(fields) do

@@ -33,7 +33,7 @@ var accessNames = [...]string{"undeclared", "none", "produce", "consume", "consu
 // String returns the name of the right for people.
 func (a Access) String() string { return accessNames[min(int(a), len(accessNames)-1)] }
 
-// rights returns the rights of which a token needs at least one. With [Both] it needs all of them.
+// rights returns the rights for a call. A token needs one of them, or all of them with [Both].
 func (a Access) rights() contract.Right {
 	switch a {
 	case Produce:

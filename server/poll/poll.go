@@ -156,7 +156,7 @@ func Until(c *route.Call, wait func(ctx context.Context) error) (over bool, err 
 	return true, refusal(context.Cause(ctx))
 }
 
-// Pass tells the engine that a caller whose Wait returned ready does not reserve.
+// Pass wakes another caller in place of one whose Wait reported jobs, and who does not reserve them.
 func (p *Poll) Pass(c *route.Call, w duly.WaitParams) {
 	p.cfg.Passer.Pass(c.Context(), w.Namespace, w.Queues)
 }

@@ -22,7 +22,7 @@ func (m *migratingEngine) schedules() (*migratingSchedules, error) {
 	s := &migratingSchedules{schedulerOf(m.old), schedulerOf(m.new), m.state.draining}
 	if s.old == nil || s.new == nil {
 		return nil, contract.Errorf(duly.CodeConflict,
-			"namespace %s moves between pools of which one has no schedules; wait for the end of the move, see duly pool status",
+			"namespace %s moves between two pools, and one of them cannot store schedules; wait for the end of the move, see duly pool status",
 			m.where.Namespace)
 	}
 	return s, nil

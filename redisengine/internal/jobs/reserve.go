@@ -471,8 +471,8 @@ func (e *Jobs) sendReserve(q *catalog.Queue, s *catalog.Shard) func(context.Cont
 	}
 }
 
-// misaligned returns the error for jobs whose numbers can't be told apart. It leaves them leased,
-// because a wrong number would give a job the ID of another one.
+// misaligned logs and returns the error for an answer in which the numbers of jobs cannot be
+// separated. The jobs stay leased, because a wrong number would give a job the ID of another job.
 func (e *Jobs) misaligned(q *catalog.Queue) error {
 	err := contract.Errorf(duly.CodeCorrupt, "queue %s has an entry that is no job: another program has written there; "+
 		"the jobs that were reserved with it come again after their leases; run duly check --repair", q.Ref)

@@ -7,8 +7,8 @@
 // # Escaping
 //
 // Every value is escaped for HTML. That is enough, because [Parse] refuses a template in which it would not be: a value
-// stands only in text and in quoted attributes. An attribute with a URL takes only values of the type [Path], which no
-// input of a user becomes unescaped.
+// may occur only in text and in quoted attributes. An attribute with a URL accepts only values of the type [Path]. The
+// functions that build a Path escape the input of users.
 //
 // # Hygiene
 //

@@ -116,7 +116,7 @@ func (s *Set) checkAction(c context, n *parse.ActionNode) (context, error) {
 		c.empty = false
 		return c, nil
 	}
-	return c, at(n, fmt.Errorf("a value stands neither in text nor in a quoted attribute"))
+	return c, at(n, fmt.Errorf("a value is outside of text and of quoted attributes; move it into one of them"))
 }
 
 // checkBranches requires that both branches end in one context. A loop may run any number of times, so its body ends
