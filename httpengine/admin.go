@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -218,6 +219,17 @@ func (a *Admin) DeleteToken(ctx context.Context, hash [32]byte) error {
 }
 
 func tokenPath(hash [32]byte) string { return "/admin/tokens/" + wire.TokenID(hash) }
+
+// CreateLoginCode returns the path of a page on the admin address that opens one session of the dashboard, within a
+// minute. It returns [duly.ErrUnsupported] if the server has no dashboard. It is safe to repeat.
+func (a *Admin) CreateLoginCode(ctx context.Context) (path string, err error) {
+	r := request{method: "POST", path: "/admin/login-codes"}
+	code, err := fetch(ctx, a.link, r, wire.LoginCodeForm.ReadAnswer)
+	if err == nil && !strings.HasPrefix(code.Path, "/") {
+		err = a.link.malformed("a login code without a path")
+	}
+	return code.Path, err
+}
 
 // Namespaces implements the method of [contract.Registry] on the server's engine.
 func (a *Admin) Namespaces(ctx context.Context, p duly.PageParams) (duly.NamePage, error) {

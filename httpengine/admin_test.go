@@ -170,6 +170,34 @@ func TestTokensAndNamespacesOfAServer(t *testing.T) {
 	})
 }
 
+// C14.56.
+func TestLoginCodesOfAServer(t *testing.T) {
+	answer := `{"path":"/ui/login?code=X","expires_at":"2030-01-01T00:01:00.000Z"}`
+	serve := func(w http.ResponseWriter, _ *http.Request) { reply(w, 201, answer) }
+	t.Run("Path", func(t *testing.T) {
+		inAdmin(t, serve, func(t *testing.T, a *httpengine.Admin, r *rig) {
+			path, err := a.CreateLoginCode(t.Context())
+			if path != "/ui/login?code=X" || err != nil {
+				t.Errorf("the path is %q, %v", path, err)
+			}
+			if asked := r.requests(); asked[0].line != "POST /admin/login-codes" {
+				t.Errorf("it was asked %+v", asked)
+			}
+		})
+	})
+
+	elsewhere := func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, 201, strings.Replace(answer, "/ui", "https://evil.example/ui", 1))
+	}
+	t.Run("Elsewhere", func(t *testing.T) {
+		inAdmin(t, elsewhere, func(t *testing.T, a *httpengine.Admin, _ *rig) {
+			if path, err := a.CreateLoginCode(t.Context()); err == nil {
+				t.Errorf("a path on another host is %q", path)
+			}
+		})
+	})
+}
+
 // C14.30, C14.35: tokens are listed, limited and revoked by their hashes.
 func TestTokensOfAServerAreListedLimitedAndRevoked(t *testing.T) {
 	one := contract.Token{Hash: [32]byte{1, 31: 2}, Namespace: "shop", Rights: contract.RightProduce,

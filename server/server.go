@@ -19,6 +19,7 @@ import (
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/bridges"
 	"github.com/dulymq/duly/server/cancelfeed"
+	"github.com/dulymq/duly/server/dashboard"
 	"github.com/dulymq/duly/server/lmstfy"
 	"github.com/dulymq/duly/server/metrics"
 	"github.com/dulymq/duly/server/native"
@@ -92,12 +93,11 @@ func New(cfg Config) (*Server, error) {
 	s.sweep.swept = s.deaths.check
 
 	s.router = newRouter(&cfg, s.guard, draining)
-	s.mount(&cfg, observed, topics)
-	if cfg.UI != nil {
-		if s.admin, err = s.withDashboard(&cfg, observed, s.admin); err != nil {
-			return nil, err
-		}
+	pages, err := s.newDashboard(&cfg, observed)
+	if err != nil {
+		return nil, err
 	}
+	s.mount(&cfg, observed, topics, pages)
 	return s, nil
 }
 
@@ -137,7 +137,7 @@ func newRouter(cfg *Config, guard *auth.Guard, draining context.Context) *route.
 }
 
 // mount builds the routes of both addresses.
-func (s *Server) mount(cfg *Config, observed *observe.Engine, topics contract.Topics) {
+func (s *Server) mount(cfg *Config, observed *observe.Engine, topics contract.Topics, pages *dashboard.Dashboard) {
 	bare := observed.Engine
 	polls := poll.New(poll.Config{
 		Engine: cfg.Engine, Passer: contract.PasserOf(bare), MaxBody: cfg.Limits.MaxBody,
@@ -160,7 +160,7 @@ func (s *Server) mount(cfg *Config, observed *observe.Engine, topics contract.To
 	gatherer := s.gatherer(compatible)
 	operator := admin.API{
 		Maintainer: cfg.Store.Maintainer, Registry: cfg.Store.Registry, Backuper: cfg.Store.Backuper, Pools: cfg.Pools,
-		Guard: s.guard, Gatherer: gatherer, Clock: cfg.Clock,
+		Guard: s.guard, Gatherer: gatherer, Clock: cfg.Clock, LoginCode: loginCode(pages),
 	}
 
 	jobs, admins, health := api.Routes(), operator.Routes(), s.healthRoutes()
@@ -170,6 +170,9 @@ func (s *Server) mount(cfg *Config, observed *observe.Engine, topics contract.To
 	if cfg.Lmstfy.Mode != LmstfyOff {
 		s.api = withLmstfy(s.api, compatible.Handler(s.router))
 		s.admin = s.lmstfyAdmin(gatherer).Handler(s.admin)
+	}
+	if pages != nil {
+		s.admin = pages.Handler(s.router.Mount(pages.Routes()), s.admin)
 	}
 }
 

@@ -1,9 +1,10 @@
 package server
 
 import (
-	"net/http"
+	"time"
 
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard"
 	"github.com/dulymq/duly/server/dashboard/session"
 	"github.com/dulymq/duly/server/observe"
@@ -28,18 +29,25 @@ type UIConfig struct {
 	Insecure bool
 }
 
-// withDashboard serves the dashboard in front of the admin API.
-func (s *Server) withDashboard(cfg *Config, observed *observe.Engine, admin http.Handler) (http.Handler, error) {
+// newDashboard returns the dashboard, nil if the server has none.
+func (s *Server) newDashboard(cfg *Config, observed *observe.Engine) (*dashboard.Dashboard, error) {
+	if cfg.UI == nil {
+		return nil, nil
+	}
 	key := cfg.UI.Key
 	if key == nil {
 		key = session.NewKey()
 	}
-	d, err := dashboard.New(dashboard.Config{
+	return dashboard.New(dashboard.Config{
 		Engine: cfg.Engine, Surveyor: contract.SurveyorOf(observed.Engine), Guard: s.guard, Clock: cfg.Clock,
 		Version: cfg.Version, Key: key, Insecure: cfg.UI.Insecure, Secure: cfg.Listen.AdminTLS != nil,
 	})
-	if err != nil {
-		return nil, err
+}
+
+// loginCode returns the function of the admin API that creates login codes, nil without a dashboard.
+func loginCode(d *dashboard.Dashboard) func(*auth.Grant) (string, time.Time) {
+	if d == nil {
+		return nil
 	}
-	return d.Handler(s.router.Mount(d.Routes()), admin), nil
+	return d.NewLoginCode
 }

@@ -47,7 +47,19 @@ func TestDashboardIsOnTheAdminAddress(t *testing.T) {
 		}
 	}
 
+	// C14.56: the admin address creates login codes.
+	if a := f.send("POST", "/admin/login-codes", ""); a.status != http.StatusCreated ||
+		!strings.Contains(a.body, `"path":"/ui/login?code=`) {
+		t.Errorf("a login code: %d %s", a.status, a.body)
+	}
+	if a := f.send("POST", "/admin/login-codes", `{"x":1}`); a.status != http.StatusBadRequest {
+		t.Errorf("a login code with a field: %d", a.status)
+	}
+
 	without := serve(t, nil)
+	if a := without.send("POST", "/admin/login-codes", ""); a.status != http.StatusNotImplemented {
+		t.Errorf("without the dashboard a login code: %d %s", a.status, a.body)
+	}
 	if got := send("GET", without.admin.URL+page, nil, cookie).StatusCode; got != http.StatusNotFound {
 		t.Errorf("without the dashboard its page has the status %d", got)
 	}

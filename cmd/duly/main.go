@@ -27,7 +27,7 @@ func main() {
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Environ: os.Environ, Terminal: isTerminal, Piped: isPiped,
 		Signals: stopSignals(), Hangups: hangups,
-		Open: open.Engine, CheckURL: open.CheckStore, OpenAdmin: openAdmin, Gauge: gauge, Screen: newScreen,
+		Open: open.Engine, CheckURL: open.CheckStore, OpenAdmin: openAdmin, Gauge: gauge, Screen: newScreen, Browse: browse,
 		Build: cli.Build{Version: version, Commit: commit, Date: date},
 	}))
 }

@@ -128,6 +128,8 @@ var (
 	MovingForm     = Form[Moving]((*fields).moving)
 	// PlaceForm has the pool for a namespace.
 	PlaceForm = Form[string]((*fields).place)
+	// LoginCodeForm is a new login code of the dashboard.
+	LoginCodeForm = Form[LoginCode]((*fields).loginCode)
 
 	HealthForm  = Form[Health]((*fields).health)
 	ProblemForm = Form[Problem]((*fields).problem)

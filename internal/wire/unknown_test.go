@@ -107,6 +107,8 @@ func answers() []message {
 		{"tokens", TokensForm.Append(nil,
 			contract.TokenPage{Tokens: []contract.Token{{Namespace: "*", CreatedAt: when}}, Next: "n"}),
 			reads(TokensForm.ReadAnswer)},
+		{"login code", LoginCodeForm.Append(nil, LoginCode{Path: "/ui/login?code=X", ExpiresAt: when}),
+			reads(LoginCodeForm.ReadAnswer)},
 		{"pools", PoolsForm.Append(nil, []contract.PoolState{{Name: "a"}}), reads(PoolsForm.ReadAnswer)},
 		{"move", MoveForm.Append(nil, move), reads(MoveForm.ReadAnswer)},
 		{"published", PublishedForm.Append(nil,

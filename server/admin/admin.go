@@ -2,6 +2,7 @@ package admin
 
 import (
 	"io"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -23,6 +24,8 @@ type API struct {
 	// Gatherer has the metrics of /metrics.
 	Gatherer prometheus.Gatherer
 	Clock    duly.Clock
+	// LoginCode creates a login code for a session of the dashboard. Nil: there is no dashboard.
+	LoginCode func(*auth.Grant) (path string, expires time.Time)
 }
 
 func unsupported(what string) error {

@@ -11,7 +11,7 @@ import (
 
 // Routes returns the table of routes.
 func (a *API) Routes() []route.Route {
-	return slices.Concat(a.storeRoutes(), a.tokenRoutes(), a.placementRoutes(), a.processRoutes())
+	return slices.Concat(a.storeRoutes(), a.tokenRoutes(), a.loginRoutes(), a.placementRoutes(), a.processRoutes())
 }
 
 func (a *API) storeRoutes() []route.Route {
@@ -93,6 +93,20 @@ func (a *API) tokenRoutes() []route.Route {
 					"No token can be revoked while the token file in the data folder is not readable, " +
 					"because a later start would store the token in that file again.",
 				Status: 204, Errors: []duly.Code{duly.CodeNotFound, duly.CodeConflict},
+			}},
+	}
+}
+
+func (a *API) loginRoutes() []route.Route {
+	return []route.Route{
+		{Method: "POST", Path: "/admin/login-codes", Access: auth.Operator, MaxBody: 64, Handler: a.createLoginCode,
+			Doc: route.Doc{
+				ID: "createLoginCode", Summary: "Create a login code",
+				Text: "Opens one session of the dashboard, with the rights of the token or account that asks. " +
+					"Open the path on the admin address in a browser within a minute. duly ui does that. " +
+					"Each request creates another code.",
+				Answer: wire.LoginCodeForm, Status: 201, Errors: []duly.Code{duly.CodeUnsupported},
+				ExampleAnswer: `{"path":"/ui/login?code=ABCDEFGHIJKLMNOPQRSTUVWXYZ","expires_at":"2030-01-01T00:01:00.000Z"}`,
 			}},
 	}
 }

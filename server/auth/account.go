@@ -62,14 +62,15 @@ func (g *Guard) account(credentials string, from Remote) (*Grant, error) {
 
 	// The loop compares every account, each in constant time, so its duration says nothing about
 	// the accounts.
-	hash, name := sha256.Sum256(text), ""
+	hash := sha256.Sum256(text)
+	var found *Account
 	accounts := *g.accounts.Load()
 	for i := range accounts {
 		if a := &accounts[i]; subtle.ConstantTimeCompare(hash[:], a.hash[:]) == 1 {
-			name = a.Name
+			found = a
 		}
 	}
-	if name == "" {
+	if found == nil {
 		// The name is part of the key, so wrong passwords of one account do not block other
 		// accounts.
 		claimed, _, _ := strings.Cut(string(text), ":")
@@ -77,23 +78,31 @@ func (g *Guard) account(credentials string, from Remote) (*Grant, error) {
 			contract.Errorf(duly.CodeUnauthorized, "no account has this name and password; check both"))
 	}
 
-	return accountGrant(name), nil
+	return found.grant(), nil
 }
 
-func accountGrant(name string) *Grant {
+// grant returns the grant of an account.
+func (a *Account) grant() *Grant {
 	return &Grant{
-		Token:   contract.Token{Namespace: contract.AllNamespaces, Rights: contract.RightAdmin, Description: name},
-		account: name, key: "account " + name, ctx: context.Background(),
+		Token:   contract.Token{Namespace: contract.AllNamespaces, Rights: contract.RightAdmin, Description: a.Name},
+		account: a.Name, credential: a.credential(), key: "account " + a.Name, ctx: context.Background(),
 	}
 }
 
-// AdmitAccount returns the grant of an account that has proved its password before. It returns
-// [duly.ErrUnauthorized] if the account is gone.
-func (g *Guard) AdmitAccount(name string) (*Grant, error) {
-	for _, a := range *g.accounts.Load() {
-		if a.Name == name {
-			return accountGrant(name), nil
+// credential is a hash of the hash, so that a session does not hold what the passwords are compared with.
+func (a *Account) credential() [32]byte {
+	return sha256.Sum256(append([]byte("account "), a.hash[:]...))
+}
+
+// AdmitAccount returns the grant of an account that has proved its password before. credential is that of
+// [Grant.Credential] at that time. It returns [duly.ErrUnauthorized] if the account is gone or has another password.
+func (g *Guard) AdmitAccount(name string, credential [32]byte) (*Grant, error) {
+	accounts := *g.accounts.Load()
+	for i := range accounts {
+		known := accounts[i].credential()
+		if accounts[i].Name == name && subtle.ConstantTimeCompare(known[:], credential[:]) == 1 {
+			return accounts[i].grant(), nil
 		}
 	}
-	return nil, contract.Errorf(duly.CodeUnauthorized, "the account is gone")
+	return nil, contract.Errorf(duly.CodeUnauthorized, "the account is gone or has another password; log in again")
 }

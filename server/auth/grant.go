@@ -15,7 +15,9 @@ type Grant struct {
 	// change gets a new Grant. An account has the right admin for all namespaces.
 	Token   contract.Token
 	account string // name of the account; empty for a token
-	key     string
+	// credential changes with the password of an account. It is not set for a token.
+	credential [32]byte
+	key        string
 
 	ctx     context.Context // context that ends when the token is revoked or changed
 	cancel  context.CancelCauseFunc
@@ -52,6 +54,15 @@ func (g *Grant) Context() context.Context { return g.ctx }
 // Account reports whether the grant is an account's. A browser may send an account's
 // password without its user's knowledge.
 func (g *Grant) Account() bool { return g.account != "" }
+
+// Credential returns a value that changes with the secret: the hash of the token, or one of the account's name and
+// password.
+func (g *Grant) Credential() [32]byte {
+	if g.Account() {
+		return g.credential
+	}
+	return g.Token.Hash
+}
 
 // Name returns the name of the grant in logs: the beginning of the token's ID, which
 // says nothing about its secret, or the account.

@@ -38,12 +38,13 @@ type Dashboard struct {
 	pages  *render.Set
 	files  *assets.Set
 	sealer *session.Sealer
+	codes  *session.Codes
 	origin http.CrossOriginProtection
 }
 
 // New returns a Dashboard.
 func New(c Config) (*Dashboard, error) {
-	d := &Dashboard{cfg: c}
+	d := &Dashboard{cfg: c, codes: &session.Codes{Clock: c.Clock}}
 	var err error
 	if d.pages, err = render.Parse(templates, "templates/*.html", nil); err != nil {
 		return nil, err

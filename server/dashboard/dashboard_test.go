@@ -32,6 +32,8 @@ type rig struct {
 	tokens map[string]string
 	hashes map[string][32]byte
 	routes []route.Route
+
+	dashboard *Dashboard
 }
 
 func newRig(t *testing.T) *rig {
@@ -55,7 +57,7 @@ func newRig(t *testing.T) *rig {
 	}
 	logger := slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	router := &route.Router{Guard: r.guard, Log: logger, Draining: t.Context()}
-	r.routes = d.Routes()
+	r.routes, r.dashboard = d.Routes(), d
 	r.server = httptest.NewServer(d.Handler(router.Mount(r.routes), http.NotFoundHandler()))
 	t.Cleanup(r.server.Close)
 
@@ -226,6 +228,19 @@ func TestLogin(t *testing.T) {
 	if a := b.get("/ui/n/any/queues"); a.status != 200 || !strings.Contains(a.body, "account ada") {
 		t.Errorf("the account's page has the status %d", a.status)
 	}
+	// An account whose password changes has to log in again, as does one that is gone.
+	changed, err := auth.NewAccount("ada", "countess-1815")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.guard.SetAccounts([]auth.Account{changed})
+	if a := b.get("/ui/n/any/queues"); a.status != http.StatusSeeOther {
+		t.Errorf("an account with another password opens the page: %d", a.status)
+	}
+	b.post("/ui/login", url.Values{"name": {"ada"}, "password": {"countess-1815"}})
+	if a := b.get("/ui/n/any/queues"); a.status != 200 {
+		t.Errorf("the account with its new password gets the status %d", a.status)
+	}
 	r.guard.SetAccounts(nil)
 	if a := b.get("/ui/n/any/queues"); a.status != http.StatusSeeOther {
 		t.Errorf("a removed account opens the page: %d", a.status)
@@ -251,6 +266,62 @@ func TestLogin(t *testing.T) {
 		t.Errorf("the eleventh try has the status %d and Retry-After %q", a.status, a.header.Get("Retry-After"))
 	}
 	r.login("both")
+}
+
+// C14.56: a login code opens one session with the rights of its token, and a preview of its page uses nothing up. A
+// used, old or wrong code counts as a failed login.
+func TestLoginCodes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	code := func(name string) (page, text string) {
+		grant, err := r.guard.Admit(t.Context(), r.hashes[name])
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, expires := r.dashboard.NewLoginCode(grant)
+		if until := r.clock.Now().Add(session.CodeLifetime); !expires.Equal(until) {
+			t.Errorf("the code expires at %v, want %v", expires, until)
+		}
+		_, text, _ = strings.Cut(page, "?code=")
+		return page, text
+	}
+	page, text := code("consume")
+	b := r.browser()
+	for range 2 {
+		if a := b.get(page); a.status != 200 || !strings.Contains(a.body, `name="code" value="`+text+`"`) {
+			t.Fatalf("the page of the code has the status %d: %s", a.status, a.body)
+		}
+	}
+	if a := b.post("/ui/login", url.Values{"code": {text}}); a.header.Get("Location") != "/ui/n/shop/queues" {
+		t.Fatalf("the code goes to %q with %d", a.header.Get("Location"), a.status)
+	}
+	if a := b.get("/ui/n/shop/q/mail/ready"); a.status != http.StatusOK {
+		t.Errorf("the session of a code has the status %d", a.status)
+	}
+
+	_, old := code("both")
+	r.clock.Advance(session.CodeLifetime)
+	for i := range 10 {
+		a := r.browser().post("/ui/login", url.Values{"code": {[]string{text, old, "none"}[i%3]}})
+		if a.status != http.StatusUnauthorized || !strings.Contains(a.body, "Run duly ui again") {
+			t.Errorf("try %d has the status %d", i, a.status)
+		}
+	}
+	if a := r.browser().post("/ui/login", url.Values{"code": {"none"}}); a.status != http.StatusTooManyRequests {
+		t.Errorf("the eleventh try has the status %d", a.status)
+	}
+	_, fresh := code("both")
+	if a := r.browser().post("/ui/login", url.Values{"code": {fresh}}); a.status != http.StatusSeeOther {
+		t.Errorf("a good code has the status %d after failed tries", a.status)
+	}
+	// A token that is revoked after it has made a code opens nothing.
+	_, late := code("revoked")
+	if err := r.guard.Revoke(t.Context(), r.hashes["revoked"]); err != nil {
+		t.Fatal(err)
+	}
+	if a := r.browser().post("/ui/login", url.Values{"code": {late}}); a.status != http.StatusUnauthorized {
+		t.Errorf("a code of a revoked token has the status %d", a.status)
+	}
 }
 
 // S1, C14.53: a page answers exactly the rights of its API route.

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
@@ -36,7 +37,7 @@ func (d *Dashboard) admit(c *route.Call, access auth.Access) (*auth.Grant, error
 	if err != nil {
 		return nil, err
 	}
-	grant, err := d.grant(c, &s)
+	grant, err := d.grant(c, s.Login)
 	if err != nil {
 		return nil, err
 	}
@@ -86,12 +87,12 @@ func (d *Dashboard) session(c *route.Call) (s session.Session, err error) {
 	return d.sealer.Open(cookie.Value, d.cfg.Clock.Now())
 }
 
-// grant returns what a session may do now.
-func (d *Dashboard) grant(c *route.Call, s *session.Session) (*auth.Grant, error) {
-	if s.Account != "" {
-		return d.cfg.Guard.AdmitAccount(s.Account)
+// grant returns what the caller of a login may do now.
+func (d *Dashboard) grant(c *route.Call, of session.Login) (*auth.Grant, error) {
+	if of.Account != "" {
+		return d.cfg.Guard.AdmitAccount(of.Account, of.Credential)
 	}
-	return d.cfg.Guard.Admit(c.Context(), s.Token)
+	return d.cfg.Guard.Admit(c.Context(), of.Credential)
 }
 
 // cookieName has the port, because browsers send a cookie to every port of a host.
@@ -122,7 +123,7 @@ func (d *Dashboard) start(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	grant, err := d.grant(c, &s)
+	grant, err := d.grant(c, s.Login)
 	if err != nil {
 		return err
 	}
@@ -137,10 +138,14 @@ func home(grant *auth.Grant) string {
 	return grant.Token.Namespace
 }
 
-func (d *Dashboard) loginPage(c *route.Call) error { return d.replyLogin(c, http.StatusOK, "") }
+// loginPage shows the form. The page of a login code has the code in a form, so that a preview of its link does not
+// use it up.
+func (d *Dashboard) loginPage(c *route.Call) error {
+	return d.replyLogin(c, http.StatusOK, view.Login{Code: c.Query("code")})
+}
 
-func (d *Dashboard) replyLogin(c *route.Call, status int, problem string) error {
-	v := view.Login{Frame: d.frame(c, "Log in"), Problem: problem}
+func (d *Dashboard) replyLogin(c *route.Call, status int, v view.Login) error {
+	v.Frame = d.frame(c, "Log in")
 	if d.exposed(c) {
 		v.Refused = "This connection is not encrypted, so a token would be readable on the way. " +
 			"Use TLS for the admin address, or open the dashboard on the server's own machine."
@@ -160,30 +165,40 @@ func (d *Dashboard) exposed(c *route.Call) bool {
 // login begins a session. Every wrong secret has the same answer.
 func (d *Dashboard) login(c *route.Call) error {
 	if d.exposed(c) {
-		return d.replyLogin(c, http.StatusForbidden, "")
+		return d.replyLogin(c, http.StatusForbidden, view.Login{})
 	}
-	text, err := c.Body()
+	form, err := readForm(c)
 	if err != nil {
 		return err
-	}
-	form, err := url.ParseQuery(text)
-	if err != nil {
-		return contract.Invalid("form", "can't be read")
 	}
 
 	grant, err := d.identify(c, form)
 	if errors.Is(err, duly.ErrUnauthorized) {
-		return d.replyLogin(c, http.StatusUnauthorized, "The token, or the name and password, are wrong.")
+		v := view.Login{Problem: "The token, or the name and password, are wrong."}
+		if form.Get("code") != "" {
+			v.Problem = "This link has been used, or is older than a minute. Run duly ui again."
+		}
+		return d.replyLogin(c, http.StatusUnauthorized, v)
 	}
 	if err != nil {
 		return err
 	}
-	s := session.New(grant.Token.Hash, "", d.cfg.Clock.Now())
-	if grant.Account() {
-		s = session.New([32]byte{}, grant.Token.Description, d.cfg.Clock.Now())
-	}
+	s := session.New(loginOf(grant), d.cfg.Clock.Now())
 	d.setCookie(c, d.sealer.Seal(s), int(session.Lifetime.Seconds()))
 	return seeOther(c, queuesPath(home(grant)))
+}
+
+// readForm reads the fields of a form.
+func readForm(c *route.Call) (url.Values, error) {
+	text, err := c.Body()
+	if err != nil {
+		return nil, err
+	}
+	form, err := url.ParseQuery(text)
+	if err != nil {
+		return nil, contract.Invalid("form", "can't be read")
+	}
+	return form, nil
 }
 
 func (d *Dashboard) identify(c *route.Call, form url.Values) (*auth.Grant, error) {
@@ -192,9 +207,30 @@ func (d *Dashboard) identify(c *route.Call, form url.Values) (*auth.Grant, error
 		credentials := auth.Credentials{Header: "Basic " + basic, Remote: c.Remote()}
 		return d.cfg.Guard.Check(c.Context(), credentials, auth.Operator, "")
 	}
+	secret := strings.TrimSpace(form.Get("token"))
+	if code := form.Get("code"); code != "" {
+		if login, ok := d.codes.Redeem(code); ok {
+			return d.grant(c, login)
+		}
+		secret = code
+	}
 	// The hash of any other text is unknown, and counts as a failed try too.
-	token := strings.TrimSpace(form.Get("token"))
-	return d.cfg.Guard.AdmitChosen(c.Context(), c.Remote(), "dashboard", sha256.Sum256([]byte(token)))
+	return d.cfg.Guard.AdmitChosen(c.Context(), c.Remote(), "dashboard", sha256.Sum256([]byte(secret)))
+}
+
+// loginOf returns what a session holds of a grant.
+func loginOf(grant *auth.Grant) session.Login {
+	l := session.Login{Credential: grant.Credential()}
+	if grant.Account() {
+		l.Account = grant.Token.Description
+	}
+	return l
+}
+
+// NewLoginCode creates a code for one session with the rights of a grant. It returns the page that takes the code.
+func (d *Dashboard) NewLoginCode(grant *auth.Grant) (page string, expires time.Time) {
+	code := d.codes.Create(loginOf(grant))
+	return string(path("login")) + "?code=" + url.QueryEscape(code), d.cfg.Clock.Now().Add(session.CodeLifetime)
 }
 
 // logout ends the session of this browser.

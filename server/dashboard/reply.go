@@ -20,7 +20,7 @@ func (d *Dashboard) frame(c *route.Call, title string) view.Frame {
 		Now: moment(d.cfg.Clock.Now()),
 	}
 	if s, err := d.session(c); err == nil {
-		if grant, err := d.grant(c, &s); err == nil {
+		if grant, err := d.grant(c, s.Login); err == nil {
 			f.Session, f.Rights = grant.Name(), strings.Join(grant.Token.Rights.Names(), ", ")
 			if f.Namespace == "" {
 				f.Namespace = home(grant)

@@ -135,6 +135,9 @@ func (c *Call) Refund() {
 	}
 }
 
+// Grant returns the grant of the caller. No caller of an open route has one.
+func (c *Call) Grant() *auth.Grant { return c.grant }
+
 // Authenticated reports whether the caller has a grant. No caller of an open route has.
 func (c *Call) Authenticated() bool { return c.grant != nil }
 

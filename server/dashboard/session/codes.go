@@ -25,14 +25,13 @@ type Codes struct {
 }
 
 type code struct {
-	hash    [32]byte // so that a comparison says nothing about the code
-	token   [32]byte
-	account string
-	until   time.Duration // monotonic
+	hash  [32]byte // so that a comparison says nothing about the code
+	login Login
+	until time.Duration // monotonic
 }
 
-// Create returns a code for a session of a token or an account.
-func (c *Codes) Create(token [32]byte, account string) string {
+// Create returns a code for a session.
+func (c *Codes) Create(login Login) string {
 	text := rand.Text()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,13 +39,13 @@ func (c *Codes) Create(token [32]byte, account string) string {
 		c.codes = c.codes[1:]
 	}
 	c.codes = append(c.codes, code{
-		hash: sha256.Sum256([]byte(text)), token: token, account: account, until: c.Clock.Mono() + CodeLifetime,
+		hash: sha256.Sum256([]byte(text)), login: login, until: c.Clock.Mono() + CodeLifetime,
 	})
 	return text
 }
 
-// Redeem returns the caller that created a code, once. ok is false for an unknown, used or old code.
-func (c *Codes) Redeem(text string) (token [32]byte, account string, ok bool) {
+// Redeem returns the login of a code, once. ok is false for an unknown, used or old code.
+func (c *Codes) Redeem(text string) (login Login, ok bool) {
 	hash, now := sha256.Sum256([]byte(text)), c.Clock.Mono()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,7 +54,7 @@ func (c *Codes) Redeem(text string) (token [32]byte, account string, ok bool) {
 			continue
 		}
 		c.codes = append(c.codes[:i], c.codes[i+1:]...)
-		return known.token, known.account, now < known.until
+		return known.login, now < known.until
 	}
-	return token, "", false
+	return login, false
 }

@@ -1,7 +1,8 @@
 // Package session keeps the dashboard's sessions in sealed cookies, and its login codes in memory.
 //
 // A session names a token by its hash, or an account. It holds no rights: every request asks the guard for them, so a
-// revoked token ends its sessions. The cookie is sealed with AES-256-GCM, so its holder can neither read nor change it.
+// revoked token and a changed password end their sessions. The cookie is sealed with AES-256-GCM, so its holder can
+// neither read nor change it.
 package session
 
 import (
@@ -25,19 +26,25 @@ const (
 // KeySize is the length of a key in bytes.
 const KeySize = 32
 
+// Login is who has logged in.
+type Login struct {
+	// Credential is the hash of the token, or changes with the password of the account.
+	Credential [32]byte
+	// Account is the name of the account, "" for a token.
+	Account string
+}
+
 // Session is what a cookie holds.
 type Session struct {
-	ID string
-	// Token is the hash of the token. It is zero for an account.
-	Token   [32]byte
-	Account string
+	ID    string
+	Login Login
 	// Issued is the time of the login, Used that of the last request that renewed the cookie.
 	Issued, Used time.Time
 }
 
 // New returns the session of a login.
-func New(token [32]byte, account string, now time.Time) Session {
-	return Session{ID: rand.Text(), Token: token, Account: account, Issued: now, Used: now}
+func New(login Login, now time.Time) Session {
+	return Session{ID: rand.Text(), Login: login, Issued: now, Used: now}
 }
 
 // Stale reports whether the cookie should be renewed. Renewal at every request would be useless work.

@@ -27,10 +27,10 @@ func TestCookie(t *testing.T) {
 	t.Parallel()
 	key, now := NewKey(), clock.NewFake().Now()
 	sealer := newSealer(t, key, "duly_ui_7778")
-	want := New([32]byte{1, 2, 3}, "", now)
+	want := New(Login{Credential: [32]byte{1, 2, 3}}, now)
 	cookie := sealer.Seal(want)
 	got, err := sealer.Open(cookie, now)
-	if err != nil || got.ID != want.ID || got.Token != want.Token || !got.Issued.Equal(now) {
+	if err != nil || got.ID != want.ID || got.Login != want.Login || !got.Issued.Equal(now) {
 		t.Fatalf("opened %+v, %v, want %+v", got, err, want)
 	}
 	if strings.Contains(cookie, want.ID) {
@@ -80,7 +80,7 @@ func TestEnds(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, err)
 		}
 	}
-	s := New([32]byte{}, "ada", now)
+	s := New(Login{Account: "ada"}, now)
 	if s.Stale(now.Add(time.Minute)) || !s.Stale(now.Add(time.Minute+1)) {
 		t.Error("a cookie is not renewed after a minute")
 	}
@@ -91,30 +91,31 @@ func TestCodes(t *testing.T) {
 	t.Parallel()
 	fake := clock.NewFake()
 	codes := &Codes{Clock: fake}
-	first, second := codes.Create([32]byte{1}, ""), codes.Create([32]byte{}, "ada")
-	if token, _, ok := codes.Redeem(first); !ok || token != [32]byte{1} {
-		t.Errorf("the code opens a session of %x, %v", token, ok)
+	one, ada := Login{Credential: [32]byte{1}}, Login{Account: "ada"}
+	first, second := codes.Create(one), codes.Create(ada)
+	if login, ok := codes.Redeem(first); !ok || login != one {
+		t.Errorf("the code opens a session of %+v, %v", login, ok)
 	}
-	if _, _, ok := codes.Redeem(first); ok {
+	if _, ok := codes.Redeem(first); ok {
 		t.Error("a code opens two sessions")
 	}
-	if _, account, ok := codes.Redeem(second); !ok || account != "ada" {
-		t.Errorf("the code opens a session of %q, %v", account, ok)
+	if login, ok := codes.Redeem(second); !ok || login != ada {
+		t.Errorf("the code opens a session of %+v, %v", login, ok)
 	}
-	if _, _, ok := codes.Redeem("x"); ok {
+	if _, ok := codes.Redeem("x"); ok {
 		t.Error("an unknown code opens a session")
 	}
 
-	old := codes.Create([32]byte{1}, "")
+	old := codes.Create(one)
 	fake.Advance(CodeLifetime)
-	if _, _, ok := codes.Redeem(old); ok {
+	if _, ok := codes.Redeem(old); ok {
 		t.Error("an old code opens a session")
 	}
-	dropped := codes.Create([32]byte{1}, "")
+	dropped := codes.Create(one)
 	for range maxCodes {
-		codes.Create([32]byte{1}, "")
+		codes.Create(one)
 	}
-	if _, _, ok := codes.Redeem(dropped); ok || len(codes.codes) != maxCodes {
+	if _, ok := codes.Redeem(dropped); ok || len(codes.codes) != maxCodes {
 		t.Errorf("%d codes are in memory", len(codes.codes))
 	}
 }

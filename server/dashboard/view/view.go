@@ -32,6 +32,8 @@ type Login struct {
 	Frame Frame
 	// Problem is why the last try failed.
 	Problem string
+	// Code is the login code of the link.
+	Code string
 	// Refused is why no login is possible here.
 	Refused string
 }

@@ -30,7 +30,7 @@ func commands(a *app) []section {
 		{"Send jobs to URLs:", []*cobra.Command{targetCommand(a)}},
 		{"Operate a server:", []*cobra.Command{
 			configCommand(a), tokenCommand(a), checkCommand(a), backupCommand(a), restoreCommand(a), importCommand(a),
-			poolCommand(a), benchCommand(a), healthCommand(a),
+			poolCommand(a), benchCommand(a), healthCommand(a), uiCommand(a),
 		}},
 		{"This program:", []*cobra.Command{completionCommand(a), versionCommand(a)}},
 	}

@@ -60,6 +60,8 @@ type Env struct {
 	Gauge func(url string) func(context.Context) (bench.Gauge, error)
 	// Screen returns the terminal for a live view. It may be nil.
 	Screen func() top.Terminal
+	// Browse opens a page in a browser. If it is nil, there is none.
+	Browse func(url string) error
 	// Clock is the clock for relative times. Default: the system's.
 	Clock clock.Clock
 	// Build is the source of the binary. Default: what the go command stored.

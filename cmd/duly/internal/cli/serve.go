@@ -302,7 +302,7 @@ type servingView struct {
 	Data     string `json:"data"`
 }
 
-// printBanner prints the server's addresses and three commands to try.
+// printBanner prints the server's addresses and commands to try.
 func (a *app) printBanner(p *printer, s *server.Server, c *config.Loaded, engine, data string) error {
 	if p.json {
 		if err := p.value(servingView{s.URL(), s.AdminURL(), open.Redact(engine), data}); err != nil {
@@ -324,8 +324,14 @@ func (a *app) printBanner(p *printer, s *server.Server, c *config.Loaded, engine
 		txt("  token"), txt(token),
 		txt("  lmstfy"), txt(lmstfyLine(c.Lmstfy)),
 	)
-	p.printf("\nTo try it, in another shell in this folder%s: push a job due in 3 s, reserve it, ack it.\n\n", note)
-	for _, line := range a.exampleCommands(data) {
+	lines, steps := a.exampleCommands(data), "push a job due in 3 s, reserve it, ack it"
+	if c.UI.Enabled == "off" {
+		lines = lines[:len(lines)-1]
+	} else {
+		steps += ", see it in a browser"
+	}
+	p.printf("\nTo try it, in another shell in this folder%s: %s.\n\n", note, steps)
+	for _, line := range lines {
 		p.printf("  %s\n", line)
 	}
 	// The jobs are on Redis, not in the data folder.
@@ -355,7 +361,7 @@ func lmstfyLine(mode string) string {
 	return "on, its token routes need a token; --lmstfy open for lmstfy's own scripts"
 }
 
-// exampleCommands returns commands that work in another shell in the same folder.
+// exampleCommands returns commands that work in another shell in the same folder. The last one opens the dashboard.
 func (a *app) exampleCommands(data string) []string {
 	duly, flag := a.program(), ""
 	if defaultDir, err := filepath.Abs(defaultData); err == nil {
@@ -372,5 +378,6 @@ func (a *app) exampleCommands(data string) []string {
 		duly + " push hello 'at the proper time' --delay 3s" + flag,
 		fmt.Sprintf(assign, duly+" reserve hello --wait --receipts"+flag),
 		duly + " ack $receipt" + flag,
+		duly + " ui" + flag,
 	}
 }

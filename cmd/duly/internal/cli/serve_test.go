@@ -83,22 +83,29 @@ func TestServeStoresAddressesAndToken(t *testing.T) {
 	}
 }
 
-// C15.6: the banner has three commands to copy.
+// C15.6: the banner has four commands to copy, without a dashboard three.
 func TestServePrintsExampleCommands(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.vars["DULY_DATA"] = filepath.Join(t.TempDir(), "my data")
-	out, _, stop := r.serve(14)
+	out, _, stop := r.serve(15)
 	stop()
 	data := shellQuote(r.vars["DULY_DATA"])
 	for _, want := range []string{
 		"  duly push hello 'at the proper time' --delay 3s --data " + data + "\n",
 		"  receipt=$(duly reserve hello --wait --receipts --data " + data + ")\n",
 		"  duly ack $receipt --data " + data + "\n",
+		"  duly ui --data " + data + "\n",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no line %q in\n%s", want, out.String())
 		}
+	}
+
+	out, _, stop = r.serve(14, "--ui", "off")
+	stop()
+	if strings.Contains(out.String(), "duly ui") || strings.Contains(out.String(), "browser") {
+		t.Errorf("without the dashboard the banner names it:\n%s", out.String())
 	}
 }
 
