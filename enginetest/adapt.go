@@ -31,6 +31,8 @@ func adaptTests() []test {
 		{"OtherEndsOfTheProbeCloseForAsLong", []string{"C18.51"}, one, adaptProbesEnd},
 		{"OlderDeliveriesChangeNothing", []string{"C18.52"}, one, adaptOlder},
 		{"ReopenEndsProbing", []string{"C18.12"}, one, adaptReopen},
+		{"WaitSeesTheEndOfAProbeThatRanOut", []string{"C18.48", "C18.51"}, one, adaptProbeRunsOut},
+		{"ProbeOfAGroupEndsWithItsMessage", []string{"C18.51"}, one, adaptGroup},
 		{"ProbingClosesTheOtherShards", []string{"C18.53", "C18.54"}, Options{}, adaptShards},
 	}
 }
@@ -437,6 +439,38 @@ func adaptReopen(s *scene) {
 	same(s, "the shards in probing", s.stats().Probing, 0)
 	s.closedUntil("reopened", time.Time{}, "")
 	same(s, "the jobs at the floor", len(s.takeAll()), 10)
+}
+
+// adaptProbeRunsOut waits for the next probe, before any step has noted the end of the last one.
+func adaptProbeRunsOut(s *scene) {
+	s.adaptive(0.1, duly.QueueConfig{MaxLeased: 100})
+	s.pushAll(durable(2)...)
+	s.probing()
+	s.Advance(time.Second)
+	probe := s.take()
+	s.Advance(probe.LeaseEnd.Sub(s.now()) + time.Second)
+	s.wait().woke("the closing after the stall is over")
+	s.ack(s.take())
+	same(s, "the shards in probing", s.stats().Probing, 0)
+}
+
+// adaptGroup ends the probe of a group by a Seek, and by the loss of its message.
+func adaptGroup(s *scene) {
+	if !s.hasTopics() {
+		s.Skip("the engine has no topics")
+	}
+	s.configureTopic(duly.TopicConfig{MaxCount: 2, Keep: time.Hour, Overflow: duly.OverflowDrop})
+	g := s.group("g")
+	g.adaptive(0.1, duly.QueueConfig{MaxLeased: 100, Defaults: duly.Defaults{Tries: duly.MaxTries}})
+	s.send("a", "b")
+	g.probing()
+	s.Advance(time.Second)
+	g.probeEnds("a failed probe", func(d duly.Delivery) { g.nackFor(d, 0) }, time.Second)
+	g.probeEnds("a seek", func(duly.Delivery) { g.seek(duly.FromStart) }, time.Second)
+	g.probeEnds("the loss of its message", func(duly.Delivery) { s.send("c", "d") }, time.Second)
+
+	g.ack(g.take())
+	same(s, "the shards in probing", g.stats().Probing, 0)
 }
 
 func adaptShards(s *scene) {

@@ -49,6 +49,18 @@ func (s *shard) probeLeft(j *job, now int64) {
 	}
 }
 
+// withoutRunOutProbe returns the shard, as for a read, after a step has ended a probe whose lease has
+// run out.
+func (s *shard) withoutRunOutProbe(now int64) *shard {
+	j := s.byNumber[s.limiter.Probe]
+	if j == nil || !s.limiter.ProbeIsOut() || j.leaseEnd > now {
+		return s
+	}
+	after := *s
+	after.probeLeft(j, j.leaseEnd)
+	return &after
+}
+
 // close closes the shard.
 func (s *shard) close(d time.Duration, reason string, t time.Time) {
 	s.closing = s.closing.Extend(d, reason, t)

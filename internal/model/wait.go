@@ -206,6 +206,7 @@ func (q *queue) deliverable(now int64, most int) (n int) {
 }
 
 func (s *shard) deliverable(now int64, most int) int {
+	s = s.withoutRunOutProbe(now)
 	if s.closed(now) {
 		return 0
 	}
@@ -303,6 +304,7 @@ func (q *queue) moments(now int64, soonest func(int64)) {
 }
 
 func (s *shard) moments(now int64, soonest func(int64)) {
+	s = s.withoutRunOutProbe(now)
 	if next := s.nextDue(now); next != nil {
 		soonest(next.DueAt)
 	}
