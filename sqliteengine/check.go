@@ -32,6 +32,7 @@ const (
 	faultCounters = "counters_differ"
 	faultMoment   = "moment_missed"       // the timer would miss a due time, or a tick
 	faultSchedule = "schedule_unreadable" // a schedule whose record cannot be read
+	faultLimiter  = "limiter_wrong"       // a limiter that does not match its queue
 )
 
 // checkPage is the number of rows that a check reads at a time.
@@ -109,6 +110,7 @@ func (c *check) run(ctx context.Context, r *conn) error {
 		q.aliased = true
 		for _, part := range []func(context.Context, *queue) error{
 			c.groupAndLog, c.jobs, c.aliases, c.heads, c.merges, c.replaceable, c.expiries, c.bodies, c.schedules,
+			c.limiter,
 		} {
 			if err := part(ctx, q); err != nil {
 				return err
@@ -143,8 +145,10 @@ func (c *check) strayRows() error {
 		}
 		id := s.ColInt(0)
 		c.report(faultStray, nil, "", fmt.Sprintf("queue %d", id), func(t checkTx) (bool, error) {
-			if _, err := t.stmt("tallies_drop").Int(1, id).Run(); err != nil {
-				return false, err
+			for _, name := range []string{"tallies_drop", "limiter_drop"} {
+				if _, err := t.stmt(name).Int(1, id).Run(); err != nil {
+					return false, err
+				}
 			}
 			// Maintenance deletes the rows of a grave in small steps, so the repair stays short.
 			_, err := t.stmt("grave_add").Int(1, id).Run()

@@ -96,11 +96,18 @@ var damages = []damage{
 	{"S4 RecordUnreadable", "UPDATE schedules SET record = x'7b' WHERE name = 'damaged'", faultSchedule, ""},
 	{"S4 RecordEmpty", "UPDATE schedules SET record = x'7b7d' WHERE name = 'damaged'", faultSchedule, ""},
 	{"S5 ScheduleOfNoQueue", "UPDATE schedules SET queue = 999", faultStray, ""},
+	// Limiters.
+	{"A1 ProbeNotLeased", "UPDATE limiters SET probing = 1, probe = randomblob(16)", faultLimiter, ""},
+	{"A2 LimiterLost", "DELETE FROM limiters", faultLimiter, ""},
+	{"A3 LimitsDoNotAdapt", "UPDATE queues SET adapt = -1", faultLimiter, ""},
+	{"A4 LimiterOfNoQueue", "UPDATE limiters SET queue = 999", faultStray, ""},
+	{"A5 FactorAboveOne", "UPDATE limiters SET factor = 1.5", "", "CHECK"},
+	{"A5 ProbeWithoutProbing", "UPDATE limiters SET probing = 0, probe = zeroblob(16)", "", "CHECK"},
 	// 19, a missing marker, has a test of its own: the writer's times are in memory and are
 	// read again at opening.
 }
 
-// C4.76, C4.77, C4.78, C4.80, C4.81: Check finds every fault that the tables can have. Without
+// C4.76, C4.77, C4.78, C4.80, C4.81, C18.61: Check finds every fault that the tables can have. Without
 // repair it changes nothing, and repairs each fault in one transaction.
 func TestCheck(t *testing.T) {
 	t.Parallel()
@@ -252,6 +259,10 @@ func (r *damagedStore) fill() {
 		}
 	}
 
+	adaptive := duly.QueueConfig{MaxLeased: 1000, Adapt: duly.Adapt{Floor: 0.5}}
+	if err := r.e.Configure(ctx, damagedQueue, adaptive); err != nil {
+		r.Fatal(err)
+	}
 	r.push(duly.Job{ID: "dead", Priority: 9})
 	lease(duly.Bury)
 	r.push(duly.Job{ID: "done", Priority: 9, Retain: time.Hour})

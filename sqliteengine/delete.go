@@ -126,6 +126,9 @@ func (b deleteBatch) run(t *tx, q *queue) error {
 	if err := t.runMany("delete_leased", q, simple, nil); err != nil {
 		return err
 	}
+	for _, n := range simple {
+		q.noteProbeLeft(n, t.now)
+	}
 	q.counters.Deleted += int64(len(simple))
 	q.sizes.Leased -= int64(len(simple))
 	// A Delete without its job returns an error alone, as it would outside of a batch.

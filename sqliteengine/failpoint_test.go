@@ -35,6 +35,8 @@ var notToured = map[string]string{
 	"job_quarantine":      "a repair of a damaged row",
 	"file_check":          "opening",
 	"queues_load":         "opening",
+	"limiter_find":        "opening and readers",
+	"limiter_has":         "a check's own transaction",
 	"begin_read":          "readers",
 	"list_":               "readers",
 	"queue_find":          "readers",
@@ -309,7 +311,7 @@ type failpointOp struct {
 // failpointTour returns every operation.
 func failpointTour() []failpointOp {
 	return slices.Concat(hotFailpoints(), stepFailpoints(), jobFailpoints(), otherFailpoints(), topicFailpoints(),
-		scheduleFailpoints())
+		scheduleFailpoints(), limiterFailpoints())
 }
 
 // hotFailpoints returns the operations of producers and workers.

@@ -107,6 +107,9 @@ func (q groupQueue) dropHeld(t *tx) error {
 			return err
 		}
 	}
+	if q.limiter != nil && q.limiter.ProbeIsOut() {
+		q.noteProbeLeft(q.limiter.Probe, t.now)
+	}
 	z := &q.sizes
 	z.Delayed, z.Ready, z.Blocked, z.Leased = 0, 0, 0, 0
 	q.earliest.due, q.earliest.leaseEnd = never, never
@@ -133,7 +136,12 @@ func (q groupQueue) configureGroup(t *tx, patch duly.QueueConfig) error {
 	if topic := t.peek(to); topic != nil && topic.kind == kindTopic {
 		return contract.TargetIsTopic(to.Name)
 	}
-	q.cfg, q.cfgDirty = contract.PatchConfig(q.cfg, patch), true
+	cfg := contract.PatchConfig(q.cfg, patch)
+	if err := contract.CheckConfig(cfg); err != nil {
+		return err
+	}
+	q.cfg, q.cfgDirty = cfg, true
+	q.configureLimiter()
 	// Patch.Validate has parsed the filter, so the error is impossible.
 	q.group.conditions, _ = contract.FilterConditions(q.cfg.Group.Filter)
 	if order == q.cfg.Group.Order || order != duly.OrderKeys {

@@ -169,9 +169,9 @@ func (r *reserveCall) leaseNew(t *tx, s *readyBuffer, topic topicQueue, m *logMe
 	j.ended, j.state, j.leaseEnd = r.fence()-1, duly.StateLeased, j.newLeaseEnd(t, r.p.Lease)
 	w.leased = append(w.leased, leasedNew{j.number, j.leaseEnd, m.ms, j.ended, j.packed()})
 	q.group.noteHeld(j.number)
+	q.noteDelivery(j.number, t.now)
 	q.countMove(duly.StateNone, duly.StateLeased)
 	lower(&q.earliest.leaseEnd, j.leaseEnd)
-	q.delivered(t.now)
 	r.deliver(j, t.now, len(w.all)-w.next+1)
 	// A full statement is run at once, so that the batch stays small.
 	if len(w.leased) == widths[0] {

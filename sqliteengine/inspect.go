@@ -25,6 +25,9 @@ func (t readTx) readQueue(ref duly.QueueRef) (*queue, error) {
 	s.Reset()
 	// Aliases are not counted here, so every lookup by ID must check them.
 	q.aliased = true
+	if err := q.readLimiter(t.conn); err != nil {
+		return nil, err
+	}
 	return q, t.readKind(q)
 }
 
@@ -252,6 +255,9 @@ func (v *surveyReader) read(t readTx, s *readSlice) (more bool, err error) {
 		}
 
 		q := scanQueue(rows)
+		if err := q.readLimiter(t.conn); err != nil {
+			return false, err
+		}
 		if err := t.readKind(q); err != nil {
 			return false, err
 		}
@@ -273,6 +279,7 @@ func (v *surveyReader) read(t readTx, s *readSlice) (more bool, err error) {
 func (t readTx) stats(q *queue) (s duly.Stats, err error) {
 	s = duly.Stats{Sizes: q.sizes, Counters: q.counters, Delivery: q.cfg.Delivery}
 	s.Closing = q.closing.Clip(t.now).Info()
+	q.addLimiter(&s)
 	if q.group != nil {
 		if s.Group, err = t.groupStats(q.asGroup()); err != nil {
 			return s, err

@@ -463,6 +463,7 @@ func (j *job) takeBackOne(t *tx) error {
 // stall ends a delivery as a stall. The job is due now, so it goes behind the ready
 // jobs.
 func (j *job) stall(t *tx) error {
+	j.q.noteProbeLeft(j.number, j.leaseEnd)
 	j.ended++
 	j.q.counters.Stalled++
 	return j.endDelivery(t, contract.EventStall, t.now)

@@ -158,6 +158,10 @@ func (j *job) putEntries(t *tx) error {
 		}
 	}
 
+	// Settle and a stall have noted the end of their delivery before.
+	if was.state == duly.StateLeased && is.state != duly.StateLeased {
+		q.noteProbeLeft(j.number, t.now)
+	}
 	// The earliest times are lower bounds, so they only decrease here. A step increases them.
 	q.countMove(was.state, is.state)
 	switch is.state {

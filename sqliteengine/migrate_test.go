@@ -173,8 +173,8 @@ func goldenJobs() []duly.Job {
 var goldenLimits = contract.Limits{Produce: 7, Per: time.Minute}
 
 func makeGolden(t *testing.T, path string) {
-	ctx := context.Background()
-	e, err := Open(ctx, Config{Path: path, Clock: clock.NewFake(), Manual: true, Logger: quiet()})
+	ctx, c := context.Background(), clock.NewFake()
+	e, err := Open(ctx, Config{Path: path, Clock: c, Manual: true, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,6 +212,7 @@ func makeGolden(t *testing.T, path string) {
 	makeGoldenSchedules(t, e)
 	makeGoldenHold(t, e)
 	makeGoldenClosing(t, e)
+	makeGoldenLimiter(t, e, c)
 	must(e.Close())
 }
 
@@ -264,6 +265,12 @@ func goldenCount(version int) int {
 	}
 	if version >= 7 {
 		n++ // the job of the push queue
+	}
+	if version >= 10 {
+		n++ // the job of the closed queue
+	}
+	if version >= 11 {
+		n++ // the probe
 	}
 	return n
 }
@@ -361,6 +368,9 @@ func TestGoldenFilesOpen(t *testing.T) {
 		}
 		if version >= 10 {
 			checkGoldenClosing(t, path)
+		}
+		if version >= 11 {
+			checkGoldenLimiter(t, path)
 		}
 	}
 }
@@ -494,6 +504,41 @@ func checkClosing(t *testing.T, e *Engine, q duly.QueueRef, until time.Time) {
 	p := duly.ReserveParams{Queues: []string{q.Name}, Max: 1}
 	if got, err := e.Reserve(t.Context(), p); err != nil || len(got) != 0 {
 		t.Errorf("the closed queue delivers %d jobs, %v", len(got), err)
+	}
+}
+
+var goldenAdaptive = duly.Q("golden-adaptive")
+
+// makeGoldenLimiter makes a queue probe, from layout 11 on. The probe is leased.
+func makeGoldenLimiter(t *testing.T, e *Engine, c *clock.Fake) {
+	l := &limited{T: t, e: e, clock: c, queue: goldenAdaptive.Name, lease: 300 * 24 * time.Hour}
+	l.startProbing()
+	c.Advance(time.Second)
+	l.take()
+}
+
+func checkGoldenLimiter(t *testing.T, path string) {
+	t.Helper()
+	c := clock.NewFake()
+	c.Advance(time.Minute)
+	e, err := Open(t.Context(), Config{Path: path, Clock: c, Manual: true, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	stats, err := e.Stats(t.Context(), goldenAdaptive)
+	if err != nil || stats.Factor != 0.1 || stats.Probing != 1 || stats.Sizes.Leased != 1 {
+		t.Errorf("the stats are %+v, %v", stats, err)
+	}
+	if cfg, err := e.Config(t.Context(), goldenAdaptive); err != nil || cfg.Adapt.Floor != 0.1 {
+		t.Errorf("the configuration is %+v, %v", cfg, err)
+	}
+	if err := e.Delete(t.Context(), goldenAdaptive, "probe"); err != nil {
+		t.Error(err)
+	}
+	until := clock.Epoch.Add(time.Minute + time.Second)
+	if stats, err := e.Stats(t.Context(), goldenAdaptive); err != nil || !stats.Closing.Until.Equal(until) {
+		t.Errorf("after the end of the probe, the stats are %+v, %v", stats, err)
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	proctest.Main(m, proctest.Roles{"restore": runRestore, "fire": runFiring, "open": func(args []string) error {
+	proctest.Main(m, proctest.Roles{"restore": runRestore, "fire": runFiring, "limit": runLimiting, "open": func(args []string) error {
 		e, err := Open(context.Background(), Config{Path: args[0]})
 		fmt.Println(err)
 		if err == nil {

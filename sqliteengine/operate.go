@@ -150,9 +150,6 @@ func (e operatorAPI) Configure(ctx context.Context, ref duly.QueueRef, patch dul
 	if err := contract.ValidateQueue(ref); err != nil {
 		return err
 	}
-	if err := contract.RefuseAdapt(patch); err != nil {
-		return err
-	}
 	if err := contract.ValidateConfigFor(patch, ref); err != nil {
 		return err
 	}
@@ -166,7 +163,7 @@ func (e operatorAPI) Configure(ctx context.Context, ref duly.QueueRef, patch dul
 		}
 		q := t.queue(ref.Normal())
 		if q != nil && patch.Reopen {
-			q.closing = contract.Closing{}
+			q.reopen(t.now)
 		}
 		if q != nil && q.kind == kindGroup {
 			return q.asGroup().configureGroup(t, patch)
@@ -194,6 +191,7 @@ func configureQueue(t *tx, ref duly.QueueRef, patch duly.QueueConfig) error {
 		// Watchers of push queues must see a change in both directions.
 		t.announce(q)
 		q.cfg, q.cfgDirty = cfg, true
+		q.configureLimiter()
 		t.announce(q)
 	}
 	return err

@@ -54,15 +54,31 @@ func (q *queue) deliverable(t *tx, most int) (n int64, next eventTimes, err erro
 		}
 	}
 
-	// Run-out leases no longer count towards MaxLeased.
 	open := q
 	if runOut > 0 {
-		with := *q
-		with.sizes.Leased -= runOut
-		open = &with
+		if open, err = q.withoutRunOut(t, runOut); err != nil {
+			return 0, next, err
+		}
 	}
-
 	return min(q.sizes.Ready-gone+freed+due+runOut, int64(open.allowance(t.now))), next, nil
+}
+
+// withoutRunOut returns the queue, as for a read, after a step has taken back n run-out leases. They
+// no longer count towards MaxLeased, and one of them may be the probe.
+func (q *queue) withoutRunOut(t *tx, n int64) (*queue, error) {
+	after := q.newDraft()
+	after.sizes.Leased -= n
+	if after.limiter == nil || !after.limiter.ProbeIsOut() {
+		return after, nil
+	}
+	probe, err := q.byNumber(t, after.limiter.Probe)
+	if err != nil {
+		return nil, err
+	}
+	if probe != nil && probe.leaseEnd <= t.now {
+		after.noteProbeLeft(probe.number, probe.leaseEnd)
+	}
+	return after, nil
 }
 
 // upcoming reads the times that lie in the future.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/adaptive"
 	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
@@ -26,6 +27,7 @@ type queue struct {
 	counters duly.Counters
 	bucket   contract.Bucket
 	closing  contract.Closing
+	limiter  *adaptive.State // set while the limits adapt
 	// earliest holds the earliest time of each kind of event.
 	earliest eventTimes
 	// aliased reports whether the ID of some job may differ from its number.
@@ -78,6 +80,9 @@ func loadQueues(c *conn) (map[duly.QueueRef]*queue, error) {
 		if err := q.readEarliest(c); err != nil {
 			return nil, err
 		}
+		if err := q.readLimiter(c); err != nil {
+			return nil, err
+		}
 	}
 	return queues, nil
 }
@@ -101,7 +106,6 @@ func scanQueue(s *sqliteconn.Stmt) *queue {
 
 	c.DeadCount, c.MaxJobs, c.MaxLeased = nextInt(), nextInt(), nextInt()
 	c.Rate.PerSecond, c.Rate.Burst = nextFloat(), nextInt()
-	c.Adapt.Floor = duly.None
 	for _, n := range q.counts() {
 		*n = next()
 	}
@@ -116,6 +120,7 @@ func scanQueue(s *sqliteconn.Stmt) *queue {
 	c.Push = duly.PushConfig{URL: s.ColText(i + 1), OnDone: s.ColText(i + 2), OnDead: s.ColText(i + 3)}
 	q.closing = contract.Closing{Until: s.ColInt(i + 4), Reason: s.ColText(i + 5)}
 	q.counters.Slowed = s.ColInt(i + 6)
+	c.Adapt.Floor = s.ColFloat(i + 7)
 	return q
 }
 
@@ -138,6 +143,10 @@ func (q *queue) newDraft() *queue {
 	if q.group != nil {
 		group := *q.group
 		work.group = &group
+	}
+	if q.limiter != nil {
+		limiter := *q.limiter
+		work.limiter = &limiter
 	}
 	work.base = q
 	return &work
@@ -195,6 +204,7 @@ func (q *queue) bindConfig(s *sqliteconn.Stmt, i int) {
 		delivery = 1
 	}
 	s.Int(i+13, delivery).Text(i+14, c.Push.URL).Text(i+15, c.Push.OnDone).Text(i+16, c.Push.OnDead)
+	s.Float(i+17, c.Adapt.Floor)
 }
 
 // noEvents has the times of a queue without pending events.
@@ -229,6 +239,9 @@ func (q *queue) save(c *conn) error {
 			return err
 		}
 	}
+	if err := q.saveLimiter(c); err != nil {
+		return err
+	}
 	// Most transactions change few queues, and a write per queue would cost as much as the jobs.
 	if q.sizes == q.base.sizes && q.counters == q.base.counters && q.bucket == q.base.bucket {
 		return nil
@@ -254,23 +267,20 @@ func (q *queue) isEmpty() bool { return q.sizes == duly.Sizes{} }
 // shut reports whether the queue is paused or closed.
 func (q *queue) shut(now int64) bool { return q.cfg.Paused || q.closing.Clip(now).Until != 0 }
 
-// close closes the queue after a release with Slow.
-func (q *queue) close(o *duly.SettleRequest, now time.Time) {
-	q.counters.Slowed++
-	q.closing = q.closing.Extend(*o.Slow, o.Error, now)
-}
-
 // allowance returns how many more deliveries pause, closing and limits allow.
 func (q *queue) allowance(now int64) int {
 	if q.shut(now) {
 		return 0
 	}
-	n := math.MaxInt
-	if q.cfg.MaxLeased != duly.None {
-		n = max(0, q.cfg.MaxLeased-int(q.sizes.Leased))
+	n, limits := math.MaxInt, q.limits()
+	if limits.MaxLeased != duly.None {
+		n = max(0, limits.MaxLeased-int(q.sizes.Leased))
 	}
-	if q.cfg.Rate.Limited() {
-		n = min(n, q.bucket.Fill(q.cfg.Rate, now).Free(q.cfg.Rate))
+	if limits.Rate.Limited() {
+		n = min(n, q.bucket.Fill(limits.Rate, now).Free(limits.Rate))
+	}
+	if q.limiter != nil && q.limiter.Most() >= 0 {
+		n = min(n, q.limiter.Most())
 	}
 	return n
 }
@@ -296,22 +306,15 @@ func (q *queue) allowanceLater(now int64) (open func(int64) int, opensAt int64) 
 		return unlimited, 0
 	}
 	opensAt = closing.Until
-	if r := q.cfg.Rate; r.Limited() {
+	if r := q.limits().Rate; r.Limited() {
 		opensAt = max(opensAt, q.bucket.Fill(r, now).OpensAt(r))
 	}
-	limits := queue{cfg: q.cfg, bucket: q.bucket, closing: closing, sizes: q.sizes}
+	// The state of the limiter is copied for each change, so the function may share it.
+	limits := queue{cfg: q.cfg, bucket: q.bucket, closing: closing, sizes: q.sizes, limiter: q.limiter}
 	return limits.allowance, opensAt
 }
 
 func unlimited(int64) int { return never }
-
-// delivered counts a delivery towards counters and rate limit.
-func (q *queue) delivered(now int64) {
-	q.counters.Delivered++
-	if q.cfg.Rate.Limited() {
-		q.bucket = q.bucket.Fill(q.cfg.Rate, now).Take(1)
-	}
-}
 
 // accounted returns the sum that counter Pushed must have.
 func (q *queue) accounted() int64 {

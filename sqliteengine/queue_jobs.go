@@ -173,6 +173,7 @@ func (q *queue) quarantine(t *tx, u unreadableRow) error {
 	// The state may be damaged as well. The sizes do not count a row with an invalid state.
 	if u.state >= duly.StateDelayed && u.state <= duly.StateDone {
 		q.countMove(u.state, duly.StateDead)
+		q.noteProbeLeft(u.number, t.now)
 	}
 	q.counters.Dead++
 	lower(&q.earliest.dead, t.now)

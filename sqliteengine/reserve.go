@@ -237,8 +237,8 @@ func (b *leaseBatch) add(j *job, lease time.Duration) error {
 		b.end, b.ended = end, j.ended
 	}
 	b.numbers = append(b.numbers, j.number)
+	q.noteDelivery(j.number, t.now)
 	j.state, j.leaseEnd = duly.StateLeased, end
-	q.delivered(t.now)
 	return j.putEntries(t)
 }
 

@@ -143,6 +143,7 @@ func (s *settleCall) settleOne(t *tx, p *contract.ReceiptParts, o *duly.SettleRe
 			return false, err
 		}
 		if acked == 1 {
+			q.noteOutcome(p.Number, o, t.time)
 			q.counters.Acked++
 			q.sizes.Leased--
 			// The acked message may have been the first message that the group held.
@@ -161,11 +162,9 @@ func (s *settleCall) settleOne(t *tx, p *contract.ReceiptParts, o *duly.SettleRe
 		bounded := contract.BoundSlow(*o, p.Delivery, j.failures, j.stalls)
 		o = &bounded
 	}
+	q.noteOutcome(p.Number, o, t.time)
 	if err = j.settle(t, o); err == errGone {
 		err = j.missOne(t)
-	}
-	if err == nil && o.Slow != nil {
-		q.close(o, t.time)
 	}
 	return true, err
 }

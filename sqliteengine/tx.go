@@ -120,7 +120,7 @@ func (t *tx) addQueue(q *queue) error {
 	}
 	s := t.stmt("queue_make").Text(1, q.ref.Namespace).Text(2, q.ref.Name)
 	q.bindConfig(s, 3)
-	if _, err := s.Int(20, int64(q.kind)).Step(); err != nil {
+	if _, err := s.Int(21, int64(q.kind)).Step(); err != nil {
 		return err
 	}
 	q.id, q.earliest = s.ColInt(0), noEvents
@@ -144,6 +144,10 @@ func (t *tx) destroy(q *queue) error {
 		// This state is only in memory, so no statement removes it.
 		t.w.e.consumers.forget(q.id)
 		delete(t.w.misses, q.ref)
+	}
+
+	if q.limiter != nil {
+		names = append(names, "limiter_drop")
 	}
 
 	for _, name := range names {

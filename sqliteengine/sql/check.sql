@@ -51,7 +51,7 @@ SELECT DISTINCT queue FROM (
   UNION SELECT DISTINCT topic FROM messages UNION SELECT DISTINCT topic FROM delayed_messages
   UNION SELECT DISTINCT topic FROM message_ids
   UNION SELECT DISTINCT queue FROM schedules UNION SELECT DISTINCT queue FROM unreadable_schedules
-  UNION SELECT queue FROM tallies)
+  UNION SELECT queue FROM tallies UNION SELECT queue FROM limiters)
  WHERE queue NOT IN (SELECT id FROM queues) AND queue NOT IN (SELECT queue FROM graves);
 
 -- name: file_check

@@ -8,7 +8,7 @@ SELECT q.id, q.namespace, q.name, q.paused, q.tries, q.max_stalls, q.backoff, q.
        t.delayed, t.ready, t.blocked, t.leased, t.dead, t.done,
        t.pushed, t.merged, t.delivered, t.acked, t.failed, t.stalled, t.released, t.died,
        t.requeued, t.expired, t.deleted, t.dropped, t.bucket_taken, t.bucket_at, q.kind,
-       q.delivery, q.push_url, q.on_done, q.on_dead, q.closed_until, q.closed_reason, q.slowed
+       q.delivery, q.push_url, q.on_done, q.on_dead, q.closed_until, q.closed_reason, q.slowed, q.adapt
   FROM queues q LEFT JOIN tallies t ON t.queue = q.id
  WHERE q.namespace = ?1 AND q.name = ?2;
 
@@ -18,7 +18,7 @@ SELECT q.id, q.namespace, q.name, q.paused, q.tries, q.max_stalls, q.backoff, q.
        t.delayed, t.ready, t.blocked, t.leased, t.dead, t.done,
        t.pushed, t.merged, t.delivered, t.acked, t.failed, t.stalled, t.released, t.died,
        t.requeued, t.expired, t.deleted, t.dropped, t.bucket_taken, t.bucket_at, q.kind,
-       q.delivery, q.push_url, q.on_done, q.on_dead, q.closed_until, q.closed_reason, q.slowed
+       q.delivery, q.push_url, q.on_done, q.on_dead, q.closed_until, q.closed_reason, q.slowed, q.adapt
   FROM queues q LEFT JOIN tallies t ON t.queue = q.id
  WHERE q.namespace = ?1 AND q.name > ?2 AND q.kind <> 1 ORDER BY q.name LIMIT ?3;
 
