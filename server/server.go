@@ -16,6 +16,7 @@ import (
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/server/admin"
+	"github.com/dulymq/duly/server/audit"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/bridges"
 	"github.com/dulymq/duly/server/cancelfeed"
@@ -42,6 +43,8 @@ type Server struct {
 	bridges *bridges.Bridges
 	// push sends the jobs of push queues. Nil: this server has no HTTP push.
 	push *push
+	// audit has what people change.
+	audit *audit.Log
 	// removed has the jobs that were removed, for callers that poll for them.
 	removed *cancelfeed.Feeds
 	drain   context.CancelFunc
@@ -93,6 +96,9 @@ func New(cfg Config) (*Server, error) {
 	s.sweep.swept = s.deaths.check
 
 	s.router = newRouter(&cfg, s.guard, draining)
+	if s.audit, err = audit.Open(auditConfig(&cfg)); err != nil {
+		return nil, err
+	}
 	pages, err := s.newDashboard(&cfg, observed)
 	if err != nil {
 		return nil, err
@@ -163,7 +169,7 @@ func (s *Server) mount(cfg *Config, observed *observe.Engine, topics contract.To
 		Guard: s.guard, Gatherer: gatherer, Clock: cfg.Clock, LoginCode: loginCode(pages),
 	}
 
-	jobs, admins, health := api.Routes(), operator.Routes(), s.healthRoutes()
+	jobs, admins, health := s.audited(api.Routes(), "api"), s.audited(operator.Routes(), "admin"), s.healthRoutes()
 	s.apiRoutes = append(append(jobs, health...), documents(cfg.Version, jobs, admins, health)...)
 	s.adminRoutes = append(admins, health...)
 	s.api, s.admin = s.router.Mount(s.apiRoutes), s.router.Mount(s.adminRoutes)
@@ -189,7 +195,7 @@ func (s *Server) refreshBridges() { s.bridges.Refresh() }
 
 // gatherer returns all metrics.
 func (s *Server) gatherer(compatible *lmstfy.API) prometheus.Gatherer {
-	more := []prometheus.Collector{metrics.Panics(s.router.Panics.Load)}
+	more := []prometheus.Collector{metrics.Panics(s.router.Panics.Load), metrics.LostAuditLines(s.audit.Failed)}
 	if s.cfg.Lmstfy.Mode != LmstfyOff {
 		more = append(more, compatible.Collectors(s.survey)...)
 	}

@@ -27,6 +27,12 @@ type UIConfig struct {
 	Key []byte
 	// Insecure permits a login over plain HTTP on an address that other machines reach.
 	Insecure bool
+	// ReadOnly refuses every action.
+	ReadOnly bool
+	// HideBodies removes bodies, headers and results from the pages.
+	HideBodies bool
+	// Label names the environment on every page. Color is blue, green, orange or red, "" for none.
+	Label, Color string
 }
 
 // newDashboard returns the dashboard, nil if the server has none.
@@ -40,7 +46,8 @@ func (s *Server) newDashboard(cfg *Config, observed *observe.Engine) (*dashboard
 	}
 	return dashboard.New(dashboard.Config{
 		Engine: cfg.Engine, Surveyor: contract.SurveyorOf(observed.Engine), Guard: s.guard, Clock: cfg.Clock,
-		Version: cfg.Version, Key: key, Insecure: cfg.UI.Insecure, Secure: cfg.Listen.AdminTLS != nil,
+		Audit: s.audit, Version: cfg.Version, Key: key, Insecure: cfg.UI.Insecure, Secure: cfg.Listen.AdminTLS != nil,
+		ReadOnly: cfg.UI.ReadOnly, HideBodies: cfg.UI.HideBodies, Label: cfg.UI.Label, Color: cfg.UI.Color,
 	})
 }
 

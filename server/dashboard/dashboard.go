@@ -17,12 +17,13 @@ import (
 //go:embed templates/*.html
 var templates embed.FS
 
-// Config configures a Dashboard. Every field except Insecure and Secure must be set.
+// Config configures a Dashboard. The fields up to Key must be set.
 type Config struct {
 	Engine   contract.Engine
 	Surveyor contract.Surveyor
 	Guard    *auth.Guard
 	Clock    duly.Clock
+	Audit    Auditor
 	Version  string
 	// Key seals the cookies.
 	Key []byte
@@ -30,6 +31,12 @@ type Config struct {
 	Insecure bool
 	// Secure is set if the address has TLS.
 	Secure bool
+	// ReadOnly refuses every action.
+	ReadOnly bool
+	// HideBodies removes bodies, headers and results from the pages.
+	HideBodies bool
+	// Label names the environment on every page. Color is blue, green, orange or red, "" for none.
+	Label, Color string
 }
 
 // Dashboard serves the pages.
@@ -40,11 +47,13 @@ type Dashboard struct {
 	sealer *session.Sealer
 	codes  *session.Codes
 	origin http.CrossOriginProtection
+
+	results results
 }
 
 // New returns a Dashboard.
 func New(c Config) (*Dashboard, error) {
-	d := &Dashboard{cfg: c, codes: &session.Codes{Clock: c.Clock}}
+	d := &Dashboard{cfg: c, codes: &session.Codes{Clock: c.Clock}, results: results{clock: c.Clock}}
 	var err error
 	if d.pages, err = render.Parse(templates, "templates/*.html", nil); err != nil {
 		return nil, err
@@ -60,7 +69,7 @@ func New(c Config) (*Dashboard, error) {
 func (d *Dashboard) Routes() []route.Route {
 	const namespace = Prefix + "/n/{namespace}"
 	const queue = namespace + "/q/{queue}"
-	return []route.Route{
+	return append([]route.Route{
 		d.route("GET", Prefix, auth.Open, d.start),
 		d.route("GET", Prefix+"/login", auth.Open, d.loginPage),
 		d.route("POST", Prefix+"/login", auth.Open, d.login),
@@ -72,7 +81,7 @@ func (d *Dashboard) Routes() []route.Route {
 		d.route("GET", queue+"/{state}", auth.Consume, d.jobs),
 		d.route("GET", queue+"/j/{id}", auth.Consume, d.job),
 		d.route("", Prefix+"/{rest...}", auth.Open, d.unknown),
-	}
+	}, d.actionRoutes(queue)...)
 }
 
 // maxForm bounds the form of a login, in bytes.

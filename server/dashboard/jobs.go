@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"crypto/rand"
 	"fmt"
 	"net/http"
 	"slices"
@@ -41,11 +42,13 @@ func (d *Dashboard) jobs(c *route.Call) error {
 	for i := range page.Jobs {
 		v.Rows[i] = jobRow(q, &page.Jobs[i], now)
 	}
+	v.Buttons, v.Once, v.Checked = d.selectionButtons(c, state), rand.Text(), c.Query("select") == "all"
+	v.Here, v.All = here, withQuery(here, "cursor", cursor, "select", "all")
 	if cursor != "" {
 		v.First = here
 	}
 	if page.Next != "" {
-		v.Next = withCursor(here, page.Next)
+		v.Next = withQuery(here, "cursor", page.Next)
 	}
 	return d.reply(c, http.StatusOK, "jobs.html", v)
 }
@@ -95,14 +98,41 @@ func (d *Dashboard) job(c *route.Call) error {
 	v := view.Job{
 		Queue: view.Link{Text: q.Name, To: queuePath(q.Namespace, q.Name)}, ID: j.ID,
 		State:  view.Link{Text: state, To: statePath(q.Namespace, q.Name, state)},
-		Fields: jobFields(&j, d.cfg.Clock.Now()), Headers: headerFields(j.Headers), Error: j.LastError, Body: text(j.Body),
+		Fields: jobFields(&j, d.cfg.Clock.Now()), Error: j.LastError, Hidden: d.cfg.HideBodies,
+		Buttons: d.jobButtons(c, &j),
 	}
-	if len(j.Result) > 0 {
-		v.Result = text(j.Result)
+	if !d.cfg.HideBodies {
+		v.Headers, v.Body = headerFields(j.Headers), text(j.Body)
+		if len(j.Result) > 0 {
+			v.Result = text(j.Result)
+		}
 	}
 	v.Frame = also(d.frame(c, j.ID), fmt.Sprintf("job get %s %s", q.Name, j.ID),
 		fmt.Sprintf("/v1/%s/queues/%s/jobs/%s", q.Namespace, q.Name, j.ID))
 	return d.reply(c, http.StatusOK, "job.html", v)
+}
+
+// jobButtons are the actions on one job that its state permits.
+func (d *Dashboard) jobButtons(c *route.Call, j *duly.JobInfo) (list []view.Button) {
+	state := j.State.String()
+	switch j.State {
+	case duly.StateDelayed:
+		list = d.button(c, "promote", "Run now", "job", j.ID)
+	case duly.StateDead:
+		list = d.button(c, "requeue", "Requeue", "job", j.ID)
+	}
+	return append(list, d.button(c, "delete", "Delete …", state, j.ID)...)
+}
+
+// selectionButtons are the actions on selected jobs of a state.
+func (d *Dashboard) selectionButtons(c *route.Call, s duly.State) (list []view.Button) {
+	switch s {
+	case duly.StateDelayed:
+		list = d.button(c, "promote", "Run selected now", "")
+	case duly.StateDead:
+		list = d.button(c, "requeue", "Requeue selected …", "")
+	}
+	return append(list, d.button(c, "delete", "Delete selected …", "")...)
 }
 
 // jobFields are the facts of a job that apply to it.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/server/audit"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard/session"
 	"github.com/dulymq/duly/server/dashboard/view"
@@ -174,6 +175,10 @@ func (d *Dashboard) login(c *route.Call) error {
 
 	grant, err := d.identify(c, form)
 	if errors.Is(err, duly.ErrUnauthorized) {
+		// A login that fails is refused in any case, so it needs no line before it.
+		if end, failed := d.auditLogin(c, "", nil); failed == nil {
+			end(audit.Outcome{Err: err})
+		}
 		v := view.Login{Problem: "The token, or the name and password, are wrong."}
 		if form.Get("code") != "" {
 			v.Problem = "This link has been used, or is older than a minute. Run duly ui again."
@@ -184,8 +189,24 @@ func (d *Dashboard) login(c *route.Call) error {
 		return err
 	}
 	s := session.New(loginOf(grant), d.cfg.Clock.Now())
+	end, err := d.auditLogin(c, grant.Name(), &s)
+	if err != nil {
+		return err
+	}
+	end(audit.Outcome{})
 	d.setCookie(c, d.sealer.Seal(s), int(session.Lifetime.Seconds()))
 	return seeOther(c, queuesPath(home(grant)))
+}
+
+// auditLogin writes the intent of a login.
+func (d *Dashboard) auditLogin(c *route.Call, caller string, s *session.Session) (end func(audit.Outcome), err error) {
+	a := audit.Action{
+		Caller: caller, Remote: c.R.RemoteAddr, Via: "dashboard", Route: "POST " + Prefix + "/login", Request: c.ID(),
+	}
+	if s != nil {
+		a.Session = s.Mark()
+	}
+	return d.begin(a)
 }
 
 // readForm reads the fields of a form.

@@ -21,9 +21,18 @@ func path(parts ...string) render.Path {
 	return render.Path(b.String())
 }
 
-// withCursor returns the URL of another page of a list.
-func withCursor(p render.Path, cursor string) render.Path {
-	return p + render.Path("?cursor="+url.QueryEscape(cursor))
+// withQuery returns a URL with parameters, which are pairs. It leaves out empty ones.
+func withQuery(p render.Path, pairs ...string) render.Path {
+	query := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			query.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if len(query) == 0 {
+		return p
+	}
+	return p + render.Path("?"+query.Encode())
 }
 
 func queuesPath(namespace string) render.Path { return path("n", namespace, "queues") }

@@ -33,7 +33,7 @@ func (d *Dashboard) queues(c *route.Call) error {
 		v.First = here
 	}
 	if page.Next != "" {
-		v.Next = withCursor(here, page.Next)
+		v.Next = withQuery(here, "cursor", page.Next)
 	}
 	return d.reply(c, http.StatusOK, "queues.html", v)
 }
@@ -89,6 +89,12 @@ func (d *Dashboard) queue(c *route.Call) error {
 		Ages: ages(&stats, d.cfg.Clock.Now()), Counters: counters(&stats.Counters), Sum: sum(&stats),
 		Settings: settings(&config),
 	}
+	if config.Paused {
+		v.Buttons = d.button(c, "resume", "Resume", "")
+	} else {
+		v.Buttons = d.button(c, "pause", "Pause", "")
+	}
+	v.Buttons = append(v.Buttons, d.button(c, "destroy", "Destroy …", "queues")...)
 	v.Frame = also(d.frame(c, q.Name), "stats "+q.Name, fmt.Sprintf("/v1/%s/queues/%s", c.Namespace, q.Name))
 	return d.reply(c, http.StatusOK, "queue.html", v)
 }

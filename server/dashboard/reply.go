@@ -16,8 +16,9 @@ import (
 func (d *Dashboard) frame(c *route.Call, title string) view.Frame {
 	f := view.Frame{
 		Title: title, Namespace: c.Namespace, Version: d.cfg.Version,
-		Style: path("assets", d.files.Hash, "app.css"), Login: path("login"), Logout: path("logout"),
-		Now: moment(d.cfg.Clock.Now()),
+		Style: path("assets", d.files.Hash, "app.css"), Icon: path("assets", d.files.Hash, "icon.svg"),
+		Login: path("login"), Logout: path("logout"),
+		Now: moment(d.cfg.Clock.Now()), Label: d.cfg.Label, Color: d.cfg.Color, ReadOnly: d.cfg.ReadOnly,
 	}
 	if s, err := d.session(c); err == nil {
 		if grant, err := d.grant(c, s.Login); err == nil {
@@ -26,6 +27,7 @@ func (d *Dashboard) frame(c *route.Call, title string) view.Frame {
 				f.Namespace = home(grant)
 			}
 			f.Queues = queuesPath(f.Namespace)
+			f.Result = d.results.text(s.ID + " " + c.Query("result"))
 		}
 	}
 	return f

@@ -151,6 +151,8 @@ var (
 	tokensRefused = define("tokens_refused_total", counter,
 		"Requests that were not admitted, by error code: unauthorized, forbidden, or limited for an address with too "+
 			"many failures.", "code")
+	auditLost = define("audit_lost_total", counter,
+		"Lines that the audit log could not write. Actions of the dashboard did not run, calls of the API continued.")
 	callsLimited = define("calls_limited_total", counter, "Calls beyond the limit of their token.")
 	engineCalls  = define("engine_call_duration_seconds", histogram,
 		"Round trips of the engine to its store. engine is redis, with the name of the script or command, or sqlite, "+

@@ -58,15 +58,22 @@ func (r *requests) collect(ch chan<- prometheus.Metric) {
 }
 
 // Panics returns a collector of the number of panics in handlers.
-func Panics(n func() int64) prometheus.Collector { return panics(n) }
+func Panics(n func() int64) prometheus.Collector { return total{httpPanics, n} }
 
-type panics func() int64
+// LostAuditLines returns a collector of the number of lines that the audit log could not write.
+func LostAuditLines(n func() int64) prometheus.Collector { return total{auditLost, n} }
+
+// total is a counter that another package keeps.
+type total struct {
+	metric *definition
+	value  func() int64
+}
 
 // Describe implements prometheus.Collector.
-func (p panics) Describe(ch chan<- *prometheus.Desc) { ch <- httpPanics.desc }
+func (t total) Describe(ch chan<- *prometheus.Desc) { ch <- t.metric.desc }
 
 // Collect implements prometheus.Collector.
-func (p panics) Collect(ch chan<- prometheus.Metric) { counterValue(ch, httpPanics, p()) }
+func (t total) Collect(ch chan<- prometheus.Metric) { counterValue(ch, t.metric, t.value()) }
 
 // Serve writes the metrics of a gatherer in the format of Prometheus.
 func Serve(g prometheus.Gatherer, c *route.Call) error {

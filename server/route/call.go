@@ -202,6 +202,9 @@ func (c *Call) Draining() context.Context { return c.router.Draining }
 // Gone reports whether the caller is known to have hung up.
 func (c *Call) Gone() bool { return c.R.Context().Err() != nil }
 
+// ID returns the ID of the request, which the answer and the log have too.
+func (c *Call) ID() string { return c.id }
+
 // Log returns a logger for events of this call that the access log does not have.
 func (c *Call) Log() *slog.Logger { return c.router.Log.With("request", c.id, "route", c.route.Path) }
 

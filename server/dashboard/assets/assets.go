@@ -15,7 +15,7 @@ import (
 	"path"
 )
 
-//go:embed app.css vendor/*.js vendor/*.css
+//go:embed app.css icon.svg vendor/*.js vendor/*.css
 var embedded embed.FS
 
 // Policy is the Content-Security-Policy of every answer of the dashboard. It permits no inline script or style, no
@@ -38,6 +38,7 @@ type Set struct {
 var types = map[string]string{
 	".js":  "text/javascript; charset=utf-8",
 	".css": "text/css; charset=utf-8",
+	".svg": "image/svg+xml",
 }
 
 // Load reads and compresses the files.

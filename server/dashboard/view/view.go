@@ -10,10 +10,16 @@ type Frame struct {
 	// Session is the name of the caller and its rights. Both are empty before the login.
 	Session, Rights string
 	Version         string
+	// Label names the environment. Color is the class of the label.
+	Label, Color string
+	// ReadOnly is set if no action is possible.
+	ReadOnly bool
+	// Result is what the last action has done.
+	Result string
 	// Now is the engine's clock.
 	Now string
-	// Style, Queues, Login and Logout are URLs.
-	Style, Queues, Login, Logout render.Path
+	// Style, Icon, Queues, Login and Logout are URLs.
+	Style, Icon, Queues, Login, Logout render.Path
 	// Command and Request are the page as a command and as a request, for the footer.
 	Command, Request string
 }
@@ -26,6 +32,31 @@ type Link struct {
 
 // Field is a name with a value.
 type Field struct{ Name, Value string }
+
+// Button is the form of an action.
+type Button struct {
+	Text string
+	To   render.Path
+	// Name is the name of the action, Back the page after it, Once the mark of this form.
+	Name, Back, Once string
+	IDs              []string
+}
+
+// Confirm is the page before an action.
+type Confirm struct {
+	Frame Frame
+	// Problem is why the last try failed.
+	Problem string
+	// IDs are the jobs of the action.
+	IDs []string
+	// Typed is the text to type, Sizes what a queue has. Both are empty for an action on jobs.
+	Typed string
+	Sizes []Field
+	// Word is the text of the button.
+	Word       string
+	To, Cancel render.Path
+	Back, Once string
+}
 
 // Login is the page before a session.
 type Login struct {
@@ -74,6 +105,7 @@ type Queue struct {
 	// Sum states whether the counters account for every job.
 	Sum      string
 	Settings []Field
+	Buttons  []Button
 }
 
 // State is the number of jobs of one state.
@@ -94,6 +126,12 @@ type Jobs struct {
 	When        string
 	Rows        []JobRow
 	First, Next render.Path
+	// Buttons are the actions on selected jobs. All selects every job of the page.
+	Buttons []Button
+	All     render.Path
+	Here    render.Path
+	Checked bool
+	Once    string
 }
 
 // JobRow is one job of the list.
@@ -111,8 +149,11 @@ type Job struct {
 	Fields  []Field
 	Headers []Field
 	Error   string
+	// Hidden is set if the pages show no bodies, headers and results.
+	Hidden  bool
 	Body    Text
 	Result  Text
+	Buttons []Button
 }
 
 // Text is a part of a body or a result.

@@ -20,5 +20,12 @@ func newUIConfig(settings *config.UI, data string) (*server.UIConfig, error) {
 	if err != nil {
 		return nil, withHint(err, "choose another file of the key: --ui-session-key-file")
 	}
-	return &server.UIConfig{Key: key, Insecure: settings.Insecure == "on"}, nil
+	c := &server.UIConfig{
+		Key: key, Insecure: settings.Insecure == "on", ReadOnly: settings.ReadOnly == "on",
+		HideBodies: settings.Bodies == "off", Label: settings.Label,
+	}
+	if settings.Color != "none" {
+		c.Color = settings.Color
+	}
+	return c, nil
 }

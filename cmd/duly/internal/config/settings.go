@@ -40,6 +40,10 @@ type Settings struct {
 type UI struct {
 	Enabled  string // on or off
 	Insecure string // on or off
+	ReadOnly string // on or off
+	Bodies   string // on or off
+	// Label names the environment. Color is none or a color of the label.
+	Label, Color string
 	// SessionKey is the file with the key of sessions. "" is ui-session.key in the data folder.
 	SessionKey string
 }

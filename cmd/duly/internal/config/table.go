@@ -304,6 +304,30 @@ var Table = []*Setting{
 		field:   func(s *Settings) any { return &s.UI.Insecure },
 	},
 	{
+		Key: "ui.read_only", Flag: "ui-read-only", Default: "off",
+		kind: choice, oneOf: []string{"on", "off"},
+		Meaning: "on: the dashboard changes nothing, whatever the rights of a session",
+		field:   func(s *Settings) any { return &s.UI.ReadOnly },
+	},
+	{
+		Key: "ui.bodies", Flag: "ui-bodies", Default: "on",
+		kind: choice, oneOf: []string{"on", "off"},
+		Meaning: "off: the dashboard shows no bodies, headers and results",
+		field:   func(s *Settings) any { return &s.UI.Bodies },
+	},
+	{
+		Key: "ui.label", Flag: "ui-label", Unset: "none",
+		kind:    text,
+		Meaning: "`name` of the environment in the header and the title of the dashboard",
+		field:   func(s *Settings) any { return &s.UI.Label },
+	},
+	{
+		Key: "ui.color", Flag: "ui-color", Default: "none",
+		kind: choice, oneOf: []string{"none", "blue", "green", "orange", "red"},
+		Meaning: "color of that name",
+		field:   func(s *Settings) any { return &s.UI.Color },
+	},
+	{
 		Key: "ui.session_key_file", Flag: "ui-session-key-file", Unset: "DATA/ui-session.key",
 		kind:    text,
 		Meaning: "`file` with the key that seals the dashboard's sessions; servers with one file share their sessions",

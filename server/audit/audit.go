@@ -1,0 +1,162 @@
+package audit
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/server/auth"
+	"github.com/dulymq/duly/server/route"
+)
+
+// Config configures a Log. Clock and Logger must be set.
+type Config struct {
+	// Dir is the folder of the files. The first line creates it. If it is empty, only the Logger gets the lines.
+	Dir    string
+	Clock  duly.Clock
+	Logger *slog.Logger
+}
+
+// Log is an audit log. It is safe for concurrent use.
+type Log struct {
+	cfg    Config
+	failed atomic.Int64
+
+	mu    sync.Mutex
+	files files
+}
+
+// Action is what a person wants to do.
+type Action struct {
+	// Caller is the name of the token or account, Session a part of the hash of the session's ID.
+	Caller, Session string
+	Remote          string
+	// Via is the dashboard, the api or the admin address.
+	Via string
+	// Route is the route of the API that does this: "POST /v1/{namespace}/queues/{queue}/pause".
+	Route            string
+	Namespace, Queue string
+	// Jobs are the IDs of the jobs, or what else the action is about.
+	Jobs []string
+	// Request is the ID of the request.
+	Request string
+}
+
+// Outcome is how an action ended.
+type Outcome struct {
+	// Err is the error of the whole action.
+	Err error
+	// Done and Failed count the jobs of the action.
+	Done, Failed int
+}
+
+// line is one line of a file.
+type line struct {
+	Time      string   `json:"time"`
+	Phase     string   `json:"phase"` // intent or outcome
+	Action    string   `json:"action"`
+	Caller    string   `json:"caller,omitempty"`
+	Session   string   `json:"session,omitempty"`
+	Remote    string   `json:"remote,omitempty"`
+	Via       string   `json:"via,omitempty"`
+	Route     string   `json:"route,omitempty"`
+	Namespace string   `json:"namespace,omitempty"`
+	Queue     string   `json:"queue,omitempty"`
+	Jobs      []string `json:"jobs,omitempty"`
+	Request   string   `json:"request,omitempty"`
+	Result    string   `json:"result,omitempty"` // ok, unknown, or the code of the error
+	Done      int      `json:"done,omitempty"`
+	Failed    int      `json:"failed,omitempty"`
+}
+
+const (
+	intent  = "intent"
+	outcome = "outcome"
+)
+
+// Open returns the log of a folder. It writes the outcome unknown for each action that the last process began and did
+// not end. It fails only if the folder cannot be read.
+func Open(cfg Config) (*Log, error) {
+	l := &Log{cfg: cfg, files: files{dir: cfg.Dir, open: openFile}}
+	if cfg.Dir == "" {
+		return l, nil
+	}
+	begun, err := l.files.unfinished()
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range begun {
+		l.note(line{Phase: outcome, Action: id, Result: "unknown"}, false)
+	}
+	return l, nil
+}
+
+// Begin writes the intent of an action and syncs it. end writes its outcome. After an error the action must not run.
+func (l *Log) Begin(a Action) (end func(Outcome), err error) { return l.begin(a, true) }
+
+// BeginLoose is Begin for calls that continue if the line cannot be written. It does not sync, and a failure is logged
+// and counted.
+func (l *Log) BeginLoose(a Action) (end func(Outcome)) {
+	end, _ = l.begin(a, false)
+	return end
+}
+
+func (l *Log) begin(a Action, sync bool) (end func(Outcome), err error) {
+	id := duly.NewNumber().String()
+	err = l.note(line{
+		Phase: intent, Action: id, Caller: clean(a.Caller), Session: a.Session, Remote: clean(a.Remote), Via: a.Via,
+		Route: a.Route, Namespace: clean(a.Namespace), Queue: clean(a.Queue), Jobs: cleanAll(a.Jobs), Request: a.Request,
+	}, sync)
+	return func(o Outcome) {
+		result := "ok"
+		if o.Err != nil {
+			result = string(duly.CodeOf(o.Err))
+		}
+		l.note(line{Phase: outcome, Action: id, Result: result, Done: o.Done, Failed: o.Failed}, sync)
+	}, err
+}
+
+// Failed returns the number of lines that could not be written.
+func (l *Log) Failed() int64 { return l.failed.Load() }
+
+// note writes a line to the log of the process and to the file.
+func (l *Log) note(n line, sync bool) error {
+	n.Time = l.cfg.Clock.Now().UTC().Format(time.RFC3339Nano)
+	text, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	l.cfg.Logger.LogAttrs(context.Background(), slog.LevelInfo, "audit", slog.Any("line", json.RawMessage(text)))
+	if l.cfg.Dir == "" {
+		return nil
+	}
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err = l.files.append(append(text, '\n'), sync, l.cfg.Clock.Now()); err != nil {
+		l.failed.Add(1)
+		l.cfg.Logger.Error("a line of the audit log could not be written", "action", n.Action, "phase", n.Phase,
+			"error", route.Fault(err))
+	}
+	return err
+}
+
+// clean returns a text from outside for a line. A token in the wrong place must not be stored.
+func clean(text string) string {
+	if _, ok := auth.Hash(text); ok {
+		return "(a token)"
+	}
+	return route.Line(text)
+}
+
+func cleanAll(texts []string) []string {
+	list := make([]string, len(texts))
+	for i := range texts {
+		list[i] = clean(texts[i])
+	}
+	return list
+}

@@ -1,0 +1,346 @@
+package dashboard
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/server/audit"
+	"github.com/dulymq/duly/server/auth"
+	"github.com/dulymq/duly/server/dashboard/render"
+	"github.com/dulymq/duly/server/dashboard/session"
+	"github.com/dulymq/duly/server/dashboard/view"
+	"github.com/dulymq/duly/server/route"
+)
+
+// Auditor writes the audit log. [audit.Log] implements it.
+type Auditor interface {
+	// Begin writes the intent of an action. After an error the action must not run.
+	Begin(audit.Action) (end func(audit.Outcome), err error)
+}
+
+// action is a change that pages offer. It is the same as a route of the API, and needs the right of that route.
+type action struct {
+	name   string
+	api    string
+	access auth.Access
+	// jobs is set if the action is about jobs of the queue, and not about the queue.
+	jobs bool
+	// confirm returns the question before the action, "" if it runs at once.
+	confirm func(t *target) string
+	// typed is set if the confirmation needs the name of the queue.
+	typed bool
+	run   func(ctx context.Context, e contract.Engine, t *target) error
+	// done says what has happened to the queue, or to one job and to several.
+	done [2]string
+}
+
+// maxSelected is the number of jobs of one action: those of one page.
+const maxSelected = jobsPerPage
+
+const (
+	apiQueue = "/v1/{namespace}/queues/{queue}"
+	apiJob   = apiQueue + "/jobs/{id}"
+)
+
+// actions lists all changes that pages offer.
+var actions = []action{
+	{
+		name: "pause", api: "POST " + apiQueue + "/pause", access: auth.Admin, done: [2]string{"The queue is paused."},
+		run: func(ctx context.Context, e contract.Engine, t *target) error { return e.Pause(ctx, t.queue) },
+	},
+	{
+		name: "resume", api: "POST " + apiQueue + "/resume", access: auth.Admin, done: [2]string{"The queue is open again."},
+		run: func(ctx context.Context, e contract.Engine, t *target) error { return e.Resume(ctx, t.queue) },
+	},
+	{
+		name: "destroy", api: "DELETE " + apiQueue, access: auth.Admin, done: [2]string{"The queue is destroyed."},
+		typed: true, confirm: func(t *target) string { return "Destroy the queue " + t.queue.Name + "?" },
+		run: func(ctx context.Context, e contract.Engine, t *target) error { return e.Destroy(ctx, t.queue) },
+	},
+	{
+		name: "requeue", api: "POST " + apiQueue + "/requeue", access: auth.Admin, jobs: true,
+		done: [2]string{"1 job is requeued.", "%d jobs are requeued."}, confirm: (*target).confirmRequeue,
+		run: requeue,
+	},
+	{
+		name: "promote", api: "POST " + apiJob + "/promote", access: auth.Produce, jobs: true,
+		done: [2]string{"1 job is due now.", "%d jobs are due now."},
+		run: func(ctx context.Context, e contract.Engine, t *target) error {
+			return t.each(func(id string) error { return e.Promote(ctx, t.queue, id) })
+		},
+	},
+	{
+		name: "delete", api: "DELETE " + apiJob, access: auth.Produce, jobs: true,
+		done: [2]string{"1 job is deleted.", "%d jobs are deleted."}, confirm: (*target).confirmDelete,
+		run: func(ctx context.Context, e contract.Engine, t *target) error {
+			return t.each(func(id string) error { return e.Delete(ctx, t.queue, id) })
+		},
+	},
+}
+
+// actionNamed returns an action of the list.
+func actionNamed(name string) *action {
+	return &actions[slices.IndexFunc(actions, func(a action) bool { return a.name == name })]
+}
+
+// target is what an action is about, and how it ends.
+type target struct {
+	queue duly.QueueRef
+	ids   []string
+	// back is the page after the action: a state, job, or "" for the queue.
+	back string
+
+	done   int
+	failed int
+	err    error // of the first job that failed
+}
+
+// each runs an operation for every job.
+func (t *target) each(operate func(id string) error) error {
+	for _, id := range t.ids {
+		t.count(operate(id))
+	}
+	return t.end()
+}
+
+func (t *target) count(err error) {
+	if err == nil {
+		t.done++
+		return
+	}
+	t.failed++
+	if t.err == nil {
+		t.err = err
+	}
+}
+
+// end returns the error of an action that has changed nothing.
+func (t *target) end() error {
+	if t.done > 0 {
+		return nil
+	}
+	return t.err
+}
+
+func requeue(ctx context.Context, e contract.Engine, t *target) error {
+	results, err := e.Requeue(ctx, t.queue, duly.RequeueParams{IDs: t.ids})
+	if err != nil {
+		return err
+	}
+	for i := range results {
+		t.count(results[i].Err)
+	}
+	return t.end()
+}
+
+// confirmRequeue asks for several jobs. One job is requeued at once.
+func (t *target) confirmRequeue() string {
+	if len(t.ids) == 1 {
+		return ""
+	}
+	return fmt.Sprintf("Requeue %d dead jobs of %s?", len(t.ids), t.queue.Name)
+}
+
+func (t *target) confirmDelete() string {
+	if len(t.ids) == 1 {
+		return "Delete the job " + t.ids[0] + "?"
+	}
+	return fmt.Sprintf("Delete %d jobs of %s?", len(t.ids), t.queue.Name)
+}
+
+// text says what an action has done.
+func (a *action) text(t *target) string {
+	if !a.jobs {
+		return a.done[0]
+	}
+	text := a.done[0]
+	if t.done != 1 {
+		text = fmt.Sprintf(a.done[1], t.done)
+	}
+	if t.failed > 0 {
+		text += fmt.Sprintf(" %d could not be changed, the first one because: %v.", t.failed, t.err)
+	}
+	return text
+}
+
+// actionRoutes returns the routes of all actions.
+func (d *Dashboard) actionRoutes(queue string) (list []route.Route) {
+	for i := range actions {
+		a := &actions[i]
+		r := d.route("POST", queue+"/"+a.name, a.access, func(c *route.Call) error { return d.act(c, a) })
+		r.MaxBody = maxSelection
+		list = append(list, r)
+	}
+	return list
+}
+
+// act runs an action, after its confirmation where it needs one.
+func (d *Dashboard) act(c *route.Call, a *action) error {
+	if d.cfg.ReadOnly {
+		return contract.Errorf(duly.CodeForbidden, "this dashboard is read-only; the setting ui.read_only is on")
+	}
+	form, err := readForm(c)
+	if err != nil {
+		return err
+	}
+	t := &target{queue: queueOf(c), back: form.Get("back")}
+	if a.jobs {
+		if t.ids, err = selected(form); err != nil {
+			return err
+		}
+	}
+	s, err := d.session(c)
+	if err != nil {
+		return err
+	}
+
+	if a.confirm != nil && form.Get("confirmed") == "" {
+		if question := a.confirm(t); question != "" {
+			return d.ask(c, a, t, question, "")
+		}
+	}
+	if a.typed && form.Get("name") != t.queue.Name {
+		return d.ask(c, a, t, a.confirm(t), "The name is different.")
+	}
+	once := form.Get("once")
+	if once == "" {
+		return contract.Invalid("once", "is missing; send the form of the page")
+	}
+	mark := a.mark(once, t)
+	_, err = d.results.once(s.ID+" "+mark, func() (string, error) { return d.perform(c, a, t, &s) })
+	if err != nil {
+		return err
+	}
+	return seeOther(c, withQuery(t.page(), "result", mark))
+}
+
+// mark names one click: an action on these jobs by this form.
+func (a *action) mark(once string, t *target) string {
+	sum := sha256.Sum256([]byte(once + "\n" + a.name + "\n" + strings.Join(t.ids, "\n")))
+	return hex.EncodeToString(sum[:12])
+}
+
+// perform runs an action between the two lines of the audit log.
+func (d *Dashboard) perform(c *route.Call, a *action, t *target, s *session.Session) (string, error) {
+	end, err := d.begin(audit.Action{
+		Caller: c.Caller(), Session: s.Mark(), Remote: c.R.RemoteAddr, Via: "dashboard", Route: a.api,
+		Namespace: t.queue.Namespace, Queue: t.queue.Name, Jobs: t.ids, Request: c.ID(),
+	})
+	if err != nil {
+		return "", err
+	}
+	err = a.run(c.Context(), d.cfg.Engine, t)
+	end(audit.Outcome{Err: err, Done: t.done, Failed: t.failed})
+	if err != nil {
+		return "", err
+	}
+	return a.text(t), nil
+}
+
+// begin writes the intent of an action. Without it nothing may change.
+func (d *Dashboard) begin(a audit.Action) (end func(audit.Outcome), err error) {
+	end, err = d.cfg.Audit.Begin(a)
+	if err != nil {
+		err = &duly.Error{Code: duly.CodeUnavailable, Cause: err,
+			Message: "the audit log can't be written, so nothing was changed; free space on the server's disk"}
+	}
+	return end, err
+}
+
+// ask shows the confirmation of an action.
+func (d *Dashboard) ask(c *route.Call, a *action, t *target, question, problem string) error {
+	method, pattern, _ := strings.Cut(a.api, " ")
+	request := strings.NewReplacer("{namespace}", t.queue.Namespace, "{queue}", t.queue.Name).Replace(pattern)
+	v := view.Confirm{
+		Problem: problem, IDs: t.ids, Back: t.back, Cancel: t.page(), Word: strings.ToUpper(a.name[:1]) + a.name[1:],
+		To: actionPath(t.queue, a.name), Once: rand.Text(),
+	}
+	v.Frame = d.frame(c, question)
+	v.Frame.Command, v.Frame.Request = a.command(t), method+" "+request
+	if a.typed {
+		v.Typed = t.queue.Name
+		stats, err := d.cfg.Engine.Stats(c.Context(), t.queue)
+		if err != nil {
+			return err
+		}
+		for _, state := range states(t.queue, &stats.Sizes, duly.StateNone) {
+			v.Sizes = append(v.Sizes, view.Field{Name: state.Jobs.Text, Value: state.Size})
+		}
+	}
+	status := http.StatusOK
+	if problem != "" {
+		status = http.StatusBadRequest
+	}
+	return d.reply(c, status, "confirm.html", v)
+}
+
+// command is an action for the command line.
+func (a *action) command(t *target) string {
+	jobs := strings.Join(t.ids[:min(3, len(t.ids))], " ")
+	if len(t.ids) > 3 {
+		jobs += " …"
+	}
+	switch a.name {
+	case "destroy":
+		return "duly queue destroy " + t.queue.Name
+	case "requeue":
+		return "duly dead requeue " + t.queue.Name + " " + jobs
+	default:
+		return "duly job " + a.name + " " + t.queue.Name + " " + jobs
+	}
+}
+
+// maxSelection bounds the form of an action, in bytes: each ID has a name, and may be escaped.
+const maxSelection = maxForm + maxSelected*(3*duly.MaxID+4)
+
+// selected returns the IDs of a form.
+func selected(form url.Values) ([]string, error) {
+	ids := form["id"]
+	switch {
+	case len(ids) == 0:
+		return nil, contract.Invalid("id", "is missing; select at least one job")
+	case len(ids) > maxSelected:
+		return nil, contract.Invalid("id", "is given %d times, may be given %d times", len(ids), maxSelected)
+	}
+	return ids, nil
+}
+
+// page returns the page after an action.
+func (t *target) page() render.Path {
+	var state duly.State
+	switch {
+	case t.back == "job" && len(t.ids) == 1:
+		return jobPath(t.queue.Namespace, t.queue.Name, t.ids[0])
+	case t.back == "queues":
+		return queuesPath(t.queue.Namespace)
+	case state.UnmarshalText([]byte(t.back)) == nil:
+		return statePath(t.queue.Namespace, t.queue.Name, t.back)
+	}
+	return queuePath(t.queue.Namespace, t.queue.Name)
+}
+
+func actionPath(q duly.QueueRef, name string) render.Path {
+	return path("n", q.Namespace, "q", q.Name, name)
+}
+
+// can reports whether the caller may do an action now.
+func (d *Dashboard) can(c *route.Call, name string) bool {
+	return !d.cfg.ReadOnly && c.Require(actionNamed(name).access) == nil
+}
+
+// button returns the form of an action, nil if the caller may not do it.
+func (d *Dashboard) button(c *route.Call, name, text, back string, ids ...string) []view.Button {
+	if !d.can(c, name) {
+		return nil
+	}
+	return []view.Button{{Text: text, To: actionPath(queueOf(c), name), Name: name, Back: back, Once: rand.Text(), IDs: ids}}
+}
