@@ -19,7 +19,7 @@ MODULES   := examples/adaptivelimit test/browser
 LONG      := DULY_LONG=1 $(TEST) -v
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race vet modules browser fmt prose cross model chaos fuzz mutate bench release release-check clean
+.PHONY: help run build test race vet modules browser screens fmt prose cross model chaos fuzz mutate bench release release-check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -53,6 +53,10 @@ modules: ## vet and test the parts that are modules of their own
 
 browser: tools-browser ## the dashboard in headless Chromium alone (RUN=pattern)
 	cd test/browser && $(TEST) -v -timeout 10m -run '$(RUN)' ./...
+
+screens: tools-browser ## write a picture of every page, theme and width into bin/screens
+	@mkdir -p bin/screens
+	cd test/browser && DULY_SCREENS=$(CURDIR)/bin/screens $(TEST) -timeout 10m -run Pages ./...
 
 fmt: ## fail on a file that gofmt would change
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then printf 'gofmt would change:\n%s\n' "$$out" >&2; exit 1; fi

@@ -206,6 +206,16 @@ func TestSession(t *testing.T) {
 		t.Errorf("/ui goes to %q", a.header.Get("Location"))
 	}
 
+	if a := b.get("/ui?namespace=a%2Fb"); a.header.Get("Location") != "/ui/n/a%2Fb/queues" {
+		t.Errorf("another namespace goes to %q", a.header.Get("Location"))
+	}
+	if body := b.get("/ui/n/shop/queues").body; strings.Contains(body, `name="namespace"`) {
+		t.Error("a session of one namespace can switch it")
+	}
+	if body := r.login("owner").get("/ui/n/shop/queues").body; !strings.Contains(body, `name="namespace" value="shop"`) {
+		t.Error("a session of all namespaces cannot switch")
+	}
+
 	if a := b.post("/ui/logout", nil); a.header.Get("Location") != "/ui/login" {
 		t.Errorf("the logout goes to %q", a.header.Get("Location"))
 	}

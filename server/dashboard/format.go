@@ -22,13 +22,21 @@ func moment(t time.Time) string {
 
 // since returns a moment with its distance from now.
 func since(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return moment(t) + ", " + distance(t, now)
+}
+
+// distance returns how far a moment is from now, "" for none.
+func distance(t, now time.Time) string {
 	switch age := now.Sub(t); {
 	case t.IsZero():
 		return ""
 	case age >= 0:
-		return moment(t) + ", " + rough(age) + " ago"
+		return rough(age) + " ago"
 	default:
-		return moment(t) + ", in " + rough(-age)
+		return "in " + rough(-age)
 	}
 }
 

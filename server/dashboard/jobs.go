@@ -32,15 +32,23 @@ func (d *Dashboard) jobs(c *route.Call) error {
 		return err
 	}
 
+	stats, err := d.cfg.Engine.Stats(c.Context(), q)
+	if err != nil {
+		return err
+	}
+
 	here, now := statePath(q.Namespace, q.Name, state.String()), d.cfg.Clock.Now()
 	v := view.Jobs{
 		Queue: view.Link{Text: q.Name, To: queuePath(q.Namespace, q.Name)}, State: state.String(),
-		States: states(q, nil, state), When: whenName(state), Rows: make([]view.JobRow, len(page.Jobs)),
+		States: states(q, &stats.Sizes, state), When: whenName(state), Rows: make([]view.JobRow, len(page.Jobs)),
 	}
 	v.Frame = also(d.frame(c, q.Name+": "+state.String()), fmt.Sprintf("jobs %s --state %s", q.Name, state),
 		fmt.Sprintf("/v1/%s/queues/%s/jobs?state=%s", q.Namespace, q.Name, state))
 	for i := range page.Jobs {
-		v.Rows[i] = jobRow(q, &page.Jobs[i], now)
+		j := &page.Jobs[i]
+		v.Rows[i] = jobRow(q, j, now)
+		v.Keys = v.Keys || j.OrderKey != "" || j.Merge.Key != ""
+		v.Errors = v.Errors || j.LastError != ""
 	}
 	v.Buttons, v.Once, v.Checked = d.selectionButtons(c, state), rand.Text(), c.Query("select") == "all"
 	v.Here, v.All = here, withQuery(here, "cursor", cursor, "select", "all")
@@ -78,8 +86,9 @@ func when(j *duly.JobInfo) time.Time {
 
 func jobRow(q duly.QueueRef, j *duly.JobInfo, now time.Time) view.JobRow {
 	return view.JobRow{
-		Job: view.Link{Text: j.ID, To: jobPath(q.Namespace, q.Name, j.ID)}, When: since(when(j), now),
-		Age: rough(max(0, now.Sub(j.PushedAt))), Priority: strconv.Itoa(j.Priority), Attempt: attempt(j),
+		Job:  view.Link{Text: j.ID, To: jobPath(q.Namespace, q.Name, j.ID)},
+		When: view.Field{Name: moment(when(j)), Value: distance(when(j), now)},
+		Age:  distance(j.PushedAt, now), Priority: strconv.Itoa(j.Priority), Attempt: attempt(j),
 		Order: j.OrderKey, Merge: j.Merge.Key, Size: strconv.Itoa(j.Size), Error: firstLine(j.LastError),
 	}
 }

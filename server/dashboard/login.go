@@ -118,7 +118,7 @@ func (d *Dashboard) setCookie(c *route.Call, value string, maxAge int) {
 	})
 }
 
-// start sends a caller to the first page of its session.
+// start sends a caller to the first page of its session, or to that of another namespace.
 func (d *Dashboard) start(c *route.Call) error {
 	s, err := d.session(c)
 	if err != nil {
@@ -128,7 +128,11 @@ func (d *Dashboard) start(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return seeOther(c, queuesPath(home(grant)))
+	namespace := home(grant)
+	if other := c.Query("namespace"); other != "" {
+		namespace = other
+	}
+	return seeOther(c, queuesPath(namespace))
 }
 
 // home returns the namespace of the first page.

@@ -104,15 +104,12 @@ func queueOf(c *route.Call) duly.QueueRef {
 	return duly.QueueRef{Namespace: c.Namespace, Name: c.PathValue("queue")}
 }
 
-// states are the links to the jobs of each state. sizes may be nil.
+// states are the links to the jobs of each state.
 func states(q duly.QueueRef, sizes *duly.Sizes, current duly.State) (list []view.State) {
 	for _, s := range duly.States {
 		v := view.State{
-			Jobs:    view.Link{Text: s.String(), To: statePath(q.Namespace, q.Name, s.String())},
-			Current: s == current,
-		}
-		if sizes != nil {
-			v.Size = strconv.FormatInt(*sizes.Of(s), 10)
+			Jobs: view.Link{Text: s.String(), To: statePath(q.Namespace, q.Name, s.String())},
+			Size: strconv.FormatInt(*sizes.Of(s), 10), Current: s == current,
 		}
 		list = append(list, v)
 	}

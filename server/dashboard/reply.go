@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/dashboard/render"
 	"github.com/dulymq/duly/server/dashboard/view"
@@ -27,6 +28,9 @@ func (d *Dashboard) frame(c *route.Call, title string) view.Frame {
 				f.Namespace = home(grant)
 			}
 			f.Queues = queuesPath(f.Namespace)
+			if grant.Token.Namespace == contract.AllNamespaces {
+				f.Start = path()
+			}
 			f.Result = d.results.text(s.ID + " " + c.Query("result"))
 		}
 	}

@@ -175,10 +175,16 @@ func eval[T any](b *tab, script string) T {
 	return value
 }
 
-// waitFor waits until a script returns true.
+// waitFor waits until a script returns true. While the tab goes to another page, a script fails.
 func (b *tab) waitFor(script string) {
 	b.t.Helper()
-	eventually.True(b.t, script, func() bool { return eval[bool](b, script) })
+	eventually.True(b.t, script, func() bool {
+		value, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](script))
+		if b.ctx.Err() != nil {
+			b.t.Fatalf("%s: %v", script, err)
+		}
+		return err == nil && value
+	})
 }
 
 // found returns the violations of the policy and the faults so far.

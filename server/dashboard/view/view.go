@@ -12,6 +12,8 @@ type Frame struct {
 	Version         string
 	// Label names the environment. Color is the class of the label.
 	Label, Color string
+	// Start is the URL that switches the namespace, "" for a session of one namespace.
+	Start render.Path
 	// ReadOnly is set if no action is possible.
 	ReadOnly bool
 	// Result is what the last action has done.
@@ -123,7 +125,10 @@ type Jobs struct {
 	State  string
 	States []State
 	// When is the name of the column with a moment.
-	When        string
+	When string
+	// Keys and Errors are set if a row has a key or an error: otherwise their columns are left out.
+	Keys, Errors bool
+
 	Rows        []JobRow
 	First, Next render.Path
 	// Buttons are the actions on selected jobs. All selects every job of the page.
@@ -136,8 +141,10 @@ type Jobs struct {
 
 // JobRow is one job of the list.
 type JobRow struct {
-	Job                                                     Link
-	When, Age, Priority, Attempt, Order, Merge, Size, Error string
+	Job Link
+	// When is the distance of a moment from now, with the moment as its name.
+	When                                              Field
+	Age, Priority, Attempt, Order, Merge, Size, Error string
 }
 
 // Job is one job.

@@ -1,0 +1,360 @@
+package browser
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/model"
+	"github.com/dulymq/duly/server/audit"
+	"github.com/dulymq/duly/server/auth"
+	"github.com/dulymq/duly/server/dashboard"
+	uisession "github.com/dulymq/duly/server/dashboard/session"
+	"github.com/dulymq/duly/server/route"
+)
+
+// dashboardServer is the dashboard on the reference model, whose clock stands still.
+type dashboardServer struct {
+	*httptest.Server
+	t      *testing.T
+	engine *model.Engine
+	token  string
+}
+
+func newDashboardServer(t *testing.T) *dashboardServer {
+	t.Helper()
+	fake := clock.NewFake()
+	s := &dashboardServer{t: t, engine: model.New(model.Config{Clock: fake, Manual: true})}
+	guard := auth.NewGuard(auth.Config{Registry: s.engine, Clock: fake})
+	log := slog.New(slog.DiscardHandler)
+	lines, err := audit.Open(audit.Config{Clock: fake, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := dashboard.New(dashboard.Config{
+		Engine: s.engine, Surveyor: contract.SurveyorOf(s.engine), Guard: guard, Clock: fake, Audit: lines,
+		Version: "v1.0.0", Key: uisession.NewKey(), Label: "staging", Color: "orange",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.token, _, err = guard.Create(t.Context(), contract.Token{
+		Namespace: contract.AllNamespaces, Rights: contract.RightAdmin, Description: "test",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	router := &route.Router{Guard: guard, Log: log, Draining: context.Background()}
+	s.Server = httptest.NewServer(d.Handler(router.Mount(d.Routes()), http.NotFoundHandler()))
+	t.Cleanup(s.Close)
+	s.fill()
+	return s
+}
+
+// fill pushes jobs in every state, some with hostile texts.
+func (s *dashboardServer) fill() {
+	s.t.Helper()
+	for i, queue := range []string{"emails", "orders.invoices", "thumbnails", strings.Repeat("a-long-name.", 10) + "x"} {
+		for n := range 8 + 40*i {
+			s.push(duly.Job{Queue: queue, ID: fmt.Sprintf("job-%d", n), Body: []byte(`{"to": "ada@example.com"}`)})
+		}
+	}
+	for n := range 3 {
+		s.push(duly.Job{Queue: "emails", ID: fmt.Sprint("later-", n), Delay: time.Hour, Priority: n})
+	}
+	s.push(duly.Job{
+		Queue: "emails", ID: "full", Body: []byte(`<script>alert(1)</script>` + strings.Repeat("{\"x\": 1}", 200)),
+		OrderKey: "customer-4711", Headers: map[string]string{"trace-parent": "00-1", "x": `"><img src=x onerror=alert(1)>`},
+	})
+	for range 4 {
+		d, err := s.engine.Reserve(s.t.Context(), duly.ReserveParams{Queues: []string{"emails"}, Max: 1})
+		if err != nil || len(d) != 1 {
+			s.t.Fatal(d, err)
+		}
+		s.settle(duly.SettleRequest{Receipt: d[0].Receipt, As: duly.Bury,
+			Error: "dial tcp 10.1.2.3:25: connect: connection refused\nafter 30 s and 3 tries"})
+	}
+	if _, err := s.engine.Reserve(s.t.Context(), duly.ReserveParams{Queues: []string{"emails"}, Max: 2}); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.engine.Pause(s.t.Context(), duly.Q("thumbnails")); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *dashboardServer) push(j duly.Job) {
+	s.t.Helper()
+	results, err := s.engine.Push(s.t.Context(), []duly.Job{j})
+	if err != nil || results[0].Err != nil {
+		s.t.Fatal(err, results)
+	}
+}
+
+func (s *dashboardServer) settle(r duly.SettleRequest) {
+	s.t.Helper()
+	results, err := s.engine.Settle(s.t.Context(), duly.DefaultNamespace, []duly.SettleRequest{r})
+	if err != nil || results[0] != nil {
+		s.t.Fatal(err, results)
+	}
+}
+
+// login begins a session by the form.
+func (s *dashboardServer) login(b *tab) {
+	b.t.Helper()
+	b.open(s.URL + "/ui/login")
+	b.submit(fmt.Sprintf("document.querySelector('[name=token]').value = %q; "+
+		"document.querySelector('.login button').click()", s.token))
+	b.waitFor("document.querySelector('h1').textContent === 'Queues'")
+}
+
+// submit runs a script that leaves the page, and waits for the next page.
+func (b *tab) submit(script string) {
+	b.t.Helper()
+	eval[chromedp.Void](b, "window.left = true; "+script+"; undefined")
+	b.waitFor("!window.left && document.readyState === 'complete'")
+}
+
+// shownPage is a page in one state.
+type shownPage struct {
+	name, path string
+	// open is a script that leads from the path to the page.
+	open string
+	// failing is set if the answer has the status of an error, which Chromium reports.
+	failing bool
+}
+
+// sessionPages are the pages behind the login: full, empty and with an error.
+var sessionPages = []shownPage{
+	{name: "queues", path: "/n/default/queues"},
+	{name: "queues-empty", path: "/n/empty/queues"},
+	{name: "queues-error", path: "/n/default/queues?cursor=bad", failing: true},
+	{name: "queue", path: "/n/default/q/emails"},
+	{name: "queue-paused", path: "/n/default/q/thumbnails"},
+	{name: "queue-error", path: "/n/default/q/none", failing: true},
+	{name: "dead", path: "/n/default/q/emails/dead"},
+	{name: "delayed", path: "/n/default/q/emails/delayed?select=all"},
+	{name: "leased", path: "/n/default/q/emails/leased"},
+	{name: "ready-pages", path: "/n/default/q/thumbnails/ready"},
+	{name: "done-empty", path: "/n/default/q/emails/done"},
+	{name: "job", path: "/n/default/q/emails/j/full"},
+	{name: "job-dead", path: "/n/default/q/emails/j/job-1"},
+	{name: "job-error", path: "/n/default/q/emails/j/none", failing: true},
+	{
+		name: "ask-delete", path: "/n/default/q/emails/dead?select=all",
+		open: `document.querySelector('[formaction$="/delete"]').click()`,
+	},
+	{
+		name: "ask-destroy", path: "/n/default/q/emails",
+		open: `document.querySelector('[action$="/destroy"] button').click()`,
+	},
+	{
+		name: "result", path: "/n/default/q/emails",
+		open: `document.querySelector('[action$="/pause"] button').click()`,
+	},
+	{name: "unknown", path: "/nothing", failing: true},
+}
+
+// loginPages are the pages before the login.
+var loginPages = []shownPage{
+	{name: "login", path: "/login"},
+	{name: "login-code", path: "/login?code=ABC"},
+	{
+		name: "login-failed", path: "/login", failing: true,
+		open: `document.querySelector('[name=token]').value = 'x'; document.querySelector('.login button').click()`,
+	},
+}
+
+// show opens a page. Afterwards no fault may be there, except the report of the status of a failing one.
+func (s *dashboardServer) show(b *tab, p shownPage) {
+	b.t.Helper()
+	b.open(s.URL + "/ui" + p.path)
+	if p.open != "" {
+		b.submit(p.open)
+	}
+	for _, fault := range b.found() {
+		if !p.failing || !strings.Contains(fault, "Failed to load resource") {
+			b.t.Errorf("%s: %s", p.name, fault)
+		}
+	}
+	b.forget()
+	// The queue is open again for the next visit.
+	if err := s.engine.Resume(b.t.Context(), duly.Q("emails")); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// forget drops the faults so far.
+func (b *tab) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.faults = nil
+}
+
+// theme makes the browser ask for light or dark pages.
+func (b *tab) theme(name string) {
+	b.t.Helper()
+	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}},
+	})
+}
+
+var bothThemes = []string{"light", "dark"}
+
+// eachPage calls do for every page and theme, before and after the login.
+func eachPage(t *testing.T, width int64, themes []string, do func(b *tab, theme string, p shownPage)) {
+	t.Helper()
+	server := newDashboardServer(t)
+	_, b := newSession(t)
+	b.do(chromedp.EmulateViewport(width, 800))
+	visit := func(pages []shownPage) {
+		for _, theme := range themes {
+			b.theme(theme)
+			for _, p := range pages {
+				server.show(b, p)
+				do(b, theme, p)
+			}
+		}
+	}
+	visit(loginPages)
+	server.login(b)
+	visit(sessionPages)
+}
+
+// G8, G9: on every page, in both themes, axe-core finds no violation, and the browser reports no violation of the policy,
+// no error and no warning.
+func TestPagesAreAccessible(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("testdata/axe.min.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const run = `axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})
+		.then(r => r.violations.flatMap(v => v.nodes.map(n => v.id + ': ' + n.html + ' ' + n.failureSummary)))`
+	eachPage(t, 1280, bothThemes, func(b *tab, theme string, p shownPage) {
+		eval[chromedp.Void](b, string(source)+"; undefined")
+		found, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]string](run, chromedp.EvalAwaitPromise))
+		if err != nil {
+			b.t.Fatalf("%s: %v", p.name, err)
+		}
+		for _, violation := range found {
+			b.t.Errorf("%s, %s: %s", p.name, theme, violation)
+		}
+		screen(b, fmt.Sprintf("%s-%s-wide", p.name, theme))
+	})
+}
+
+// G10: at 320 px, and at 1280 px with a zoom of 200 %, no page scrolls sideways. What a finger touches has 24 px.
+func TestPagesFitNarrowScreens(t *testing.T) {
+	t.Parallel()
+	for _, width := range []int64{320, 640} {
+		t.Run(fmt.Sprint(width), func(t *testing.T) {
+			t.Parallel()
+			eachPage(t, width, bothThemes[:1], func(b *tab, theme string, p shownPage) {
+				if got := eval[int64](b, "document.documentElement.scrollWidth"); got > width {
+					b.t.Errorf("%s is %d px wide", p.name, got)
+				}
+				small := eval[[]string](b, `[...document.querySelectorAll('button, input:not([type=hidden]), nav a')]
+					.filter(e => {const r = e.getBoundingClientRect(); return r.height < 24 || r.width < 16})
+					.map(e => e.outerHTML)`)
+				if len(small) > 0 {
+					b.t.Errorf("%s has small targets: %v", p.name, small)
+				}
+				if width == 320 {
+					screen(b, fmt.Sprintf("%s-%s-narrow", p.name, theme))
+				}
+			})
+		})
+	}
+}
+
+// screen writes a picture of the page into the folder of DULY_SCREENS, if that is set.
+func screen(b *tab, name string) {
+	b.t.Helper()
+	dir := os.Getenv("DULY_SCREENS")
+	if dir == "" {
+		return
+	}
+	picture, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// G11, and the path by keyboard of section 6: with script off, a person without a mouse logs in, finds a dead job,
+// requeues it and logs out.
+func TestKeyboardWithoutScript(t *testing.T) {
+	t.Parallel()
+	server := newDashboardServer(t)
+	_, b := newSession(t)
+	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	b.open(server.URL + "/ui/login")
+	if focused := b.focused(); !strings.HasPrefix(focused, "INPUT") {
+		t.Errorf("the form begins at %s", focused)
+	}
+	b.do(chromedp.KeyEvent(server.token), chromedp.KeyEvent(kb.Enter))
+	b.waitForTitle("Queues")
+	b.follow("emails")
+	b.waitForTitle("emails")
+	b.follow("dead")
+	b.waitForTitle("emails: dead")
+	b.follow("job-2")
+	b.waitForTitle("job-2")
+	b.follow("Requeue")
+	b.waitForText("1 job is requeued.")
+	j, err := server.engine.Get(t.Context(), duly.Q("emails"), "job-2")
+	if err != nil || j.State != duly.StateReady {
+		t.Errorf("the job is %v, %v", j.State, err)
+	}
+	b.follow("Log out")
+	b.waitForTitle("Log in")
+	b.clean()
+}
+
+// focused describes the element with the focus.
+func (b *tab) focused() string {
+	b.t.Helper()
+	return eval[string](b, "document.activeElement.tagName + ' ' + document.activeElement.textContent.trim()")
+}
+
+// follow moves the focus by Tab to the element with a text, and presses Enter.
+func (b *tab) follow(text string) {
+	b.t.Helper()
+	// The page may be new, and have no focus yet.
+	for range 60 {
+		if _, label, _ := strings.Cut(b.focused(), " "); label == text {
+			b.do(chromedp.KeyEvent(kb.Enter))
+			return
+		}
+		b.do(chromedp.KeyEvent(kb.Tab))
+	}
+	b.t.Fatalf("Tab does not reach %q", text)
+}
+
+func (b *tab) waitForTitle(title string) {
+	b.t.Helper()
+	b.waitFor(fmt.Sprintf("document.readyState === 'complete' && document.querySelector('h1')?.textContent === %q", title))
+}
+
+func (b *tab) waitForText(text string) {
+	b.t.Helper()
+	quoted, _ := json.Marshal(text)
+	b.waitFor(fmt.Sprintf("document.querySelector('[role=status]')?.textContent === %s", quoted))
+}
