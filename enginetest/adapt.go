@@ -53,9 +53,10 @@ func adapts(ctx context.Context, e duly.Engine) bool {
 	if !ok {
 		return false
 	}
-	// The floor is bad, so an engine that has the limits changes nothing.
-	err := o.Configure(ctx, duly.Q("q"), duly.QueueConfig{Adapt: duly.Adapt{Floor: 2}})
-	return duly.CodeOf(err) == duly.CodeInvalid
+	// The group does not exist, so an engine that has the limits changes nothing.
+	patch := duly.QueueConfig{MaxLeased: 1, Adapt: duly.Adapt{Floor: 0.5}}
+	err := o.Configure(ctx, duly.Q("nothing@nobody"), patch)
+	return duly.CodeOf(err) == duly.CodeNotFound
 }
 
 // adaptive configures a queue with an adaptive limit.

@@ -138,6 +138,10 @@ func (e *Engine) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error)
 // Config implements contract.Inspector.
 func (e *Engine) Config(ctx context.Context, q duly.QueueRef) (duly.QueueConfig, error) {
 	queue, err := e.queue(ctx, q)
+	// An older server has no adaptive limits.
+	if queue.Config.Adapt.Floor == 0 {
+		queue.Config.Adapt.Floor = duly.None
+	}
 	return queue.Config, err
 }
 

@@ -99,9 +99,6 @@ func (e *Engine) Purge(ctx context.Context, q duly.QueueRef, state duly.State, n
 
 // Configure implements contract.Operator.
 func (e *Engine) Configure(ctx context.Context, q duly.QueueRef, patch duly.QueueConfig) error {
-	if err := contract.RefuseAdapt(patch); err != nil {
-		return err
-	}
 	if err := contract.ValidateConfig(patch); err != nil {
 		return err
 	}

@@ -50,6 +50,8 @@ const (
 	TextMap    // an object of texts
 	IntegerMap // an object of integers
 	Nested     // an object with a form
+	NestedOrNone
+	Number
 )
 
 // Describe implements [Described].

@@ -185,6 +185,24 @@ func (f *fields) rate(v *float64, p presence, doc string) {
 	}
 }
 
+// number is a number. A writer omits 0 from an optional field.
+func (f *fields) number(name string, v *float64, p presence, keywords, doc string) {
+	switch f.task {
+	case writing:
+		if !p.omits(*v == 0, false) {
+			f.write(name)
+			f.dst = strconv.AppendFloat(f.dst, *v, 'g', -1, 64)
+		}
+	case reading:
+		if f.at(name) {
+			*v = f.r.float(name)
+			f.next()
+		}
+	default:
+		f.describe(name, Number, p, keywords, doc)
+	}
+}
+
 // duration is a duration, which may be 0.
 func (f *fields) duration(name string, v *time.Duration, p presence, doc string) {
 	switch f.task {

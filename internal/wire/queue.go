@@ -59,7 +59,6 @@ func (f *fields) wholeConfig(c *duly.QueueConfig) {
 	f.bool("paused", &c.Paused, required, "Whether the queue is paused. Only pause and resume change it.")
 	f.closing(&c.Closing)
 	f.settings(c)
-	c.Adapt.Floor = duly.None // the API has no adaptive limits
 }
 
 // closing is the closing of a queue by a release with slow.
@@ -85,6 +84,7 @@ func (f *fields) settings(c *duly.QueueConfig) {
 	f.rate(&c.Rate.PerSecond, given, "Deliveries per second, over all workers. Default: none.")
 	f.count("burst", &c.Rate.Burst, optional, burstRange,
 		"Deliveries that may come at once after a quiet time. Default: the rate, rounded up.")
+	f.adapt(&c.Adapt)
 	f.group(&c.Group)
 
 	f.name("delivery", (*string)(&c.Delivery), optional, `enum:"pull,push"`, "Who takes the jobs: "+
@@ -96,6 +96,49 @@ func (f *fields) settings(c *duly.QueueConfig) {
 		"that gets a notice when a job is done, or none. Default: none.")
 	f.name("on_dead", &c.Push.OnDead, optional, urlBounds, "For a push queue: a URL or target:NAME "+
 		"that gets a notice when a job is dead, or none. Default: none.")
+}
+
+// adapt is an adaptive limit, or none. A writer omits an empty one, which changes nothing.
+func (f *fields) adapt(a *duly.Adapt) {
+	form := func() {
+		f.request("Adapt")
+		f.number("floor", &a.Floor, required, `minimum:"0.001" maximum:"1"`,
+			"The lowest share of the limits that failures lead to.")
+	}
+	const name, doc = "adapt", "Lowers max_leased, rate and burst while deliveries fail. Default: none."
+	switch f.task {
+	case writing:
+		if a.Floor == duly.None {
+			f.none(name)
+			return
+		}
+		f.nested(name, a.Floor == 0, optional, doc, form)
+	case reading:
+		if !f.at(name) {
+			return
+		}
+		switch {
+		case f.r.null():
+		case f.r.none():
+			a.Floor = duly.None
+		default:
+			f.readAdapt(a, form)
+		}
+		f.next()
+	default:
+		f.describe(name, NestedOrNone, optional, "", doc).Object = f.inner(form)
+	}
+}
+
+// readAdapt reads the object of an adaptive limit. A floor of 0 or -1 would mean no change or none.
+func (f *fields) readAdapt(a *duly.Adapt, form func()) {
+	outer := f.r.in
+	f.r.in = "adapt"
+	if f.read(form); a.Floor <= 0 {
+		f.r.bad("floor", "is %g, must be between 0.001 and 1", a.Floor)
+		a.Floor = 0
+	}
+	f.r.in = outer
 }
 
 const burstRange = `minimum:"1" maximum:"1000000"`
@@ -136,6 +179,8 @@ func (f *fields) stats(s *duly.Stats) {
 	f.time("next_tick", &s.NextTick, optional, "The earliest next tick of the schedules.")
 	f.name("delivery", (*string)(&s.Delivery), optional, `enum:"pull,push"`, "Who takes the jobs.")
 	f.closing(&s.Closing)
+	f.number("factor", &s.Factor, optional, "", "The lowest share of its limits that a shard enforces. Absent without adapt.")
+	f.count("probing", &s.Probing, optional, "", "The number of shards in probing. Absent if there is none.")
 	pointer(f, "group", &s.Group, "For a group: where it is in the log.", (*fields).groupStats)
 }
 

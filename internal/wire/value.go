@@ -105,15 +105,26 @@ func (r *reader) rate(field string) float64 {
 	if r.none() {
 		return duly.None
 	}
+	n := r.float(field)
+	if r.err == nil && n <= 0 {
+		r.bad(field, "must be above 0, or none")
+		return 0
+	}
+	return n
+}
+
+// float reads a number. Null is 0.
+func (r *reader) float(field string) float64 {
+	if r.null() {
+		return 0
+	}
 	text := r.number(field)
 	if r.err != nil {
 		return 0
 	}
-
 	n, err := strconv.ParseFloat(text, 64)
-	if err != nil || n <= 0 {
-		r.bad(field, "must be above 0, or none")
-		return 0
+	if err != nil {
+		r.bad(field, "is too large")
 	}
 	return n
 }

@@ -90,12 +90,20 @@ func TestEveryRequestSurvivesTheWire(t *testing.T) {
 	cfg := duly.QueueConfig{Shards: 1,
 		Defaults: duly.Defaults{Tries: 1, MaxStalls: duly.None, Backoff: "fixed:5s", Lease: time.Second,
 			TTL: duly.None},
-		DeadAge: duly.None, DeadCount: 5, MaxJobs: duly.None, MaxLeased: 9, Rate: duly.Rate{PerSecond: 0.5, Burst: 3}}
+		DeadAge: duly.None, DeadCount: 5, MaxJobs: duly.None, MaxLeased: 9, Rate: duly.Rate{PerSecond: 0.5, Burst: 3},
+		Adapt: duly.Adapt{Floor: 0.05}}
 	read(t, "config", cfg)(ConfigForm.ReadRequest(string(ConfigForm.Append(nil, cfg))))
 	reopen := duly.QueueConfig{Reopen: true}
 	read(t, "reopen", reopen)(ConfigForm.ReadRequest(string(ConfigForm.Append(nil, reopen))))
 	if _, err := ConfigForm.ReadRequest(`{"closed":"10s"}`); !errors.Is(err, duly.ErrInvalid) {
 		t.Errorf("closed has another value than none: %v", err)
+	}
+	fixed := duly.QueueConfig{Adapt: duly.Adapt{Floor: duly.None}}
+	read(t, "fixed limits", fixed)(ConfigForm.ReadRequest(string(ConfigForm.Append(nil, fixed))))
+	for _, bad := range []string{`{}`, `{"floor":0}`, `{"floor":-1}`, `{"floor":"none"}`, `{"floor":1e999}`, `"all"`, `0.5`} {
+		if _, err := ConfigForm.ReadRequest(`{"adapt":` + bad + `}`); !errors.Is(err, duly.ErrInvalid) {
+			t.Errorf("adapt is %s: %v", bad, err)
+		}
 	}
 	read(t, "check", true)(ReadCheck(string(CheckForm.Append(nil, true))))
 	tok := contract.Token{Namespace: "*", Rights: contract.RightConsume | contract.RightAdmin, Description: "ci",
@@ -161,6 +169,7 @@ func TestEveryAnswerSurvivesTheWire(t *testing.T) {
 	q.Config.Closing = duly.Closing{Until: when, Reason: "HTTP 429"}
 	q.Stats.Closing, q.Stats.Counters.Slowed = q.Config.Closing, 2
 	q.Stats.Delivery = duly.DeliverPull
+	q.Config.Adapt.Floor, q.Stats.Factor, q.Stats.Probing = 0.05, 0.123456, 2
 	read(t, "queue", q)(QueueForm.ReadAnswer(string(QueueForm.Append(nil, q))))
 	q.Config = contract.PatchConfig(q.Config,
 		duly.QueueConfig{Delivery: duly.DeliverPush,

@@ -91,7 +91,7 @@ var typeNames = map[wire.Kind]string{
 	wire.Text: "string", wire.Integer: "integer", wire.Boolean: "boolean", wire.Duration: "duration",
 	wire.DurationOrNone: "duration or none", wire.CountOrNone: "integer or none", wire.RateOrNone: "number or none",
 	wire.Time: "time", wire.Base64: "base64", wire.TextMap: "object of strings",
-	wire.IntegerMap: "object of integers", wire.Nested: "object",
+	wire.IntegerMap: "object of integers", wire.Nested: "object", wire.NestedOrNone: "object or none", wire.Number: "number",
 }
 
 func typeName(f *wire.Field) string {

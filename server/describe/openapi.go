@@ -261,6 +261,9 @@ func (d *document) property(f *wire.Field) object {
 	var schema object
 	if f.Object != nil {
 		schema = d.reference(f.Object)
+		if f.Kind == wire.NestedOrNone {
+			schema = object{"title": "object or none", "anyOf": []object{schema, noneSchema()}}
+		}
 	} else {
 		schema = kindSchema(f.Kind)
 	}
@@ -302,8 +305,7 @@ func addKeywords(schema object, keywords string, names ...string) {
 
 // kindSchema returns the schema of a kind of JSON value.
 func kindSchema(k wire.Kind) object {
-	none := object{"type": "string", "enum": []string{"none"}}
-
+	none := noneSchema()
 	switch k {
 	case wire.Integer:
 		return object{"type": "integer", "format": "int64"}
@@ -317,6 +319,8 @@ func kindSchema(k wire.Kind) object {
 		return object{"title": "integer or none", "anyOf": []object{{"type": "integer", "minimum": 1}, none}}
 	case wire.RateOrNone:
 		return object{"title": "number or none", "anyOf": []object{{"type": "number", "exclusiveMinimum": 0}, none}}
+	case wire.Number:
+		return object{"type": "number"}
 	case wire.Time:
 		return object{"type": "string", "format": "date-time"}
 	case wire.TextMap:
@@ -326,6 +330,9 @@ func kindSchema(k wire.Kind) object {
 	}
 	return object{"type": "string"} // plain text, and bytes as base64
 }
+
+// noneSchema returns the schema of the text none.
+func noneSchema() object { return object{"type": "string", "enum": []string{"none"}} }
 
 // states are the values of the query parameter state.
 const states = "delayed, ready, blocked, leased, dead, done"

@@ -111,7 +111,7 @@ var (
 		Answer: wire.QueueForm,
 		ExampleAnswer: `{"name":"mail","config":{"shards":1,"paused":false,"defaults":{"tries":16,"max_stalls":8,` +
 			`"backoff":"exp:1s:1h","ttl":"none","lease":"30s","retain":"none"},"dead_age":"90d",` +
-			`"dead_count":100000,"max_jobs":"none","max_leased":"none","rate":"none"},` +
+			`"dead_count":100000,"max_jobs":"none","max_leased":"none","rate":"none","adapt":"none"},` +
 			`"stats":{"sizes":{"delayed":0,"ready":0,"blocked":0,"leased":0,"dead":1,"done":0},` +
 			`"counters":{"pushed":2,"merged":0,"delivered":2,"acked":1,"failed":1,"stalled":0,"released":0,"slowed":0,` +
 			`"dead":1,"requeued":0,"expired":0,"deleted":0,"dropped":0},"oldest_ready":"0s"}}`,
@@ -120,7 +120,7 @@ var (
 	configureQueueDoc = route.Doc{
 		ID: "configureQueue", Summary: "Configure a queue",
 		Text: "Changes the given fields, and creates the queue if it does not exist. A group TOPIC@GROUP must " +
-			"exist, and has fields of its own.",
+			"exist, and has fields of its own. An engine without adaptive limits refuses adapt as unsupported.",
 		Request: wire.ConfigForm, Status: 204,
 		Errors:  []duly.Code{duly.CodeUnsupported, duly.CodeFull, duly.CodeNotFound, duly.CodeConflict},
 		Example: `{"max_leased":10,"defaults":{"tries":5}}`,

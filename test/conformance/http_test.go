@@ -16,7 +16,7 @@ func TestHTTPOverTheModel(t *testing.T) {
 		s.Subjects = []string{"Input", "Push", "Job", "Batch", "Reserve", "Wait", "Lease", "Settle", "Requeue", "Inspect",
 			"Stats", "List", "Update", "Operator", "Limits", "TokenLimits", "TokenWatch", "Cancels", "Placements", "Targets",
 			"Errors", "Concurrency", "TopicPublish", "TopicGroup", "TopicReserve", "TopicSettle", "TopicRead", "TopicSeek",
-			"SchedulePut", "ScheduleOperate", "ScheduleRead", "ScheduleWake"}
+			"SchedulePut", "ScheduleOperate", "ScheduleRead", "ScheduleWake", "Slow", "Adapt"}
 	}
 	s.Run(t)
 }
@@ -55,7 +55,7 @@ func TestHTTPOverSQLiteOnLoopback(t *testing.T) {
 	if !proctest.Long() {
 		s.Subjects = []string{"Input", "Push", "Job", "Batch", "Reserve", "Wait", "Settle", "Requeue", "Inspect", "List",
 			"Update", "Payload", "Cancels", "Errors", "Concurrency", "TopicPublish", "TopicRead", "TopicReserve",
-			"TopicSettle", "SchedulePut", "ScheduleRead"}
+			"TopicSettle", "SchedulePut", "ScheduleRead", "Slow", "Adapt"}
 	}
 	s.Run(t)
 }
