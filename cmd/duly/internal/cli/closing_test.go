@@ -43,6 +43,49 @@ func TestCommandsCloseAndOpenAQueue(t *testing.T) {
 	}
 }
 
+// C18.55, C18.59: the commands set an adaptive limit, and show the factor and the probing.
+func TestCommandsShowAdaptiveLimits(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	if out := r.ok("queue", "set", "q", "--rate", "100", "--adapt", "0.05"); !strings.Contains(out, "0.05") {
+		t.Errorf("queue set --adapt printed %q", out)
+	}
+	shows := func(wants ...string) {
+		t.Helper()
+		for i, command := range []string{"stats q", "queues", "stats q --json"} {
+			if out := r.ok(strings.Fields(command)...); !strings.Contains(out, wants[i]) {
+				t.Errorf("%s printed %q, want %q", command, out, wants[i])
+			}
+		}
+	}
+	shows("100 % of 100/s", "q ", `"factor":1`)
+
+	// Twenty overloads in a row start probing, and the first of them halves the factor.
+	r.ok("push", "q", "x")
+	overload := func() {
+		r.ok("release", firstWord(r.ok("reserve", "q", "--receipts")), "--slow", "0s")
+	}
+	overload()
+	shows("50 % of 100/s", "50 % of 100/s", `"factor":0.5`)
+	for range 19 {
+		overload()
+	}
+	shows("5 % of 100/s, probing", "closed 1s, probing", `"probing":1`)
+	r.clock.Advance(time.Second)
+	shows("5 % of 100/s, probing", "probing", `"factor":0.05`)
+
+	r.ok("queue", "set", "q", "--reopen")
+	shows("5 % of 100/s", "5 % of 100/s", `"factor":0.05`)
+	if out := r.ok("queue", "set", "q", "--adapt", "none"); strings.Contains(out, "0.05") {
+		t.Errorf("queue set --adapt none printed %q", out)
+	}
+	for _, bad := range []string{"0", "1.1", "-1", "NaN", "5%"} {
+		if code, _, errs := r.run("queue", "set", "q", "--adapt", bad); code != exitUsage || !strings.Contains(errs, "0.05 for 5 %") {
+			t.Errorf("--adapt %s: exit %d, %s", bad, code, errs)
+		}
+	}
+}
+
 // C18.17: a command that exits with 69 closes the queue for the time of --overload, by default
 // 10 s, and uses no try.
 func TestWorkMapsExitStatus69ToAnOverload(t *testing.T) {

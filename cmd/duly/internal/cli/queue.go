@@ -30,12 +30,16 @@ were pushed. Prints the whole configuration.
 With --delivery push, the servers send the jobs to --push-url, or to the callback of a job. It can change only while
 the queue is empty, and it has other defaults: 10 tries within a day, and a lease of 15s.
 
+With --adapt, the queue lowers --rate and --max-leased while deliveries fail, down to this share, and raises them again.
+After 20 failures in a row it delivers one job at a time, until one succeeds.
+
 A consumer group TOPIC@GROUP must exist. It also has --order, --max-held, --filter, --idle and --target, but not
 --shards, --ttl, --retain and --max-jobs.`,
 		`  duly queue set emails --tries 5 --backoff 15s,3m,10m,1h
   duly queue set emails --rate 50 --burst 100 --max-leased 20
   duly queue set emails --max-jobs 100000 --dead-age 30d --ttl none
   duly queue set orders --delivery push --push-url https://crm.example/hook --on-dead target:alerts
+  duly queue set emails --rate 50 --adapt 0.05   # down to 5 % while the service fails
   duly queue set emails --reopen
   duly queue set events@mailer --order key --max-held 1000
   duly queue set events@billing --filter type=paid --target invoices`,
@@ -76,6 +80,7 @@ func (a *app) queueFlags(cmd *cobra.Command, c *duly.QueueConfig) {
 	optionalCountVar(f, &c.MaxLeased, "max-leased", "maximum number of leased jobs, over all workers")
 	f.Var(rateFlag{&c.Rate.PerSecond}, "rate", "deliveries per second, over all workers, or none")
 	countVar(f, &c.Rate.Burst, "burst", "deliveries at once after a pause")
+	f.Var(shareFlag{&c.Adapt.Floor}, "adapt", "lowest share of the limits while deliveries fail, 0.001 to 1, or none")
 	f.BoolVar(&c.Reopen, "reopen", false, "open a queue that a worker or release --slow has closed")
 
 	f.StringVar((*string)(&c.Delivery), "delivery", "",
@@ -171,6 +176,30 @@ func (f rateFlag) Set(text string) error {
 	// The negated comparison also refuses NaN, which compares false with everything.
 	if err != nil || !(n > 0) {
 		return usageErrorf("write a number above 0, such as 100 or 100/s (0.1 is one in ten seconds), or none")
+	}
+	*f.to = n
+	return nil
+}
+
+// shareFlag is a number up to 1, or none.
+type shareFlag struct{ to *float64 }
+
+// String implements pflag.Value.
+func (f shareFlag) String() string { return "" }
+
+// Type implements pflag.Value.
+func (f shareFlag) Type() string { return "share" }
+
+// Set implements pflag.Value.
+func (f shareFlag) Set(text string) error {
+	if text == "none" {
+		*f.to = duly.None
+		return nil
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	// The negated comparison also refuses NaN, which compares false with everything.
+	if err != nil || !(n > 0 && n <= 1) {
+		return usageErrorf("write a number above 0 and up to 1, such as 0.05 for 5 %%, or none")
 	}
 	*f.to = n
 	return nil

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/cmd/duly/internal/top"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 )
 
@@ -139,18 +142,32 @@ func sizeCell(sizes *duly.Sizes, state duly.State) cell {
 	return cell{countText(n), stateStyle(state)}
 }
 
+// queueNote says why a queue delivers few jobs or none, or returns "".
+func queueNote(q *wire.Queue, now time.Time) string {
+	closing, probing := &q.Config.Closing, q.Stats.Probing > 0
+	switch {
+	case q.Config.Paused:
+		return "paused"
+	case !closing.Until.IsZero():
+		note := "closed " + shortDuration(max(0, closing.Until.Sub(now)))
+		if probing {
+			note += ", probing"
+		}
+		return note
+	case probing:
+		return "probing"
+	case q.Stats.Factor < 1:
+		return top.LimitText(&q.Stats, contract.ThrottleOf(q.Config))
+	}
+	return ""
+}
+
 func (t *table) addQueue(q *wire.Queue) {
 	oldest := ""
 	if q.Stats.Sizes.Ready > 0 {
 		oldest = shortDuration(q.Stats.OldestReady)
 	}
-	note := ""
-	switch c := &q.Config.Closing; {
-	case q.Config.Paused:
-		note = "paused"
-	case !c.Until.IsZero():
-		note = "closed " + shortDuration(max(0, c.Until.Sub(t.p.now())))
-	}
+	note := queueNote(q, t.p.now())
 
 	row := []cell{txt(q.Name)}
 	for _, state := range []duly.State{

@@ -3,10 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/cmd/duly/internal/top"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 )
 
@@ -71,6 +74,13 @@ func (p *printer) queue(q *wire.Queue) {
 			next = "next tick " + relative(q.Stats.NextTick, p.now())
 		}
 		p.pairs(txt("schedules"), txt(countText(n)+", "+next))
+		p.printf("\n")
+	}
+	if text := top.LimitText(&q.Stats, contract.ThrottleOf(q.Config)); text != "" {
+		if q.Stats.Probing > 0 {
+			text += ", probing"
+		}
+		p.pairs(txt("limits"), txt(text))
 		p.printf("\n")
 	}
 	if g := q.Stats.Group; g != nil {
@@ -166,6 +176,14 @@ func (p *printer) closing(c *duly.Closing) string {
 	return text
 }
 
+// shareOrNone returns the floor of an adaptive limit.
+func shareOrNone(floor float64) string {
+	if floor <= 0 {
+		return "none"
+	}
+	return strconv.FormatFloat(floor, 'f', -1, 64)
+}
+
 // config prints the settings of a queue.
 func (p *printer) config(c *duly.QueueConfig) {
 	t := p.newTable("SETTING", "VALUE")
@@ -204,6 +222,7 @@ func (p *printer) config(c *duly.QueueConfig) {
 	}
 	t.add(txt("max leased"), txt(countOrNone(c.MaxLeased)))
 	t.add(txt("rate"), txt(rate))
+	t.add(txt("adapt"), txt(shareOrNone(c.Adapt.Floor)))
 
 	// Other queues have no destination, and empty rows would suggest a missing setting.
 	if c.Delivery == duly.DeliverPush {

@@ -15,6 +15,10 @@ type Line struct {
 	Limited bool `json:"limited,omitempty"`
 	// Closed is how long a release with slow keeps the queue closed.
 	Closed string `json:"closed,omitempty"`
+	// Factor is the lowest share of its limits that a shard enforces. It is absent if the limits do
+	// not adapt. Probing is the number of shards in probing.
+	Factor  float64 `json:"factor,omitempty"`
+	Probing int     `json:"probing,omitempty"`
 	// OldestReady is how long the oldest ready job has been due.
 	OldestReady string `json:"oldest_ready,omitempty"`
 	// PerSecond has the rates since the previous sample. The field is absent for a new queue.
@@ -34,7 +38,10 @@ type Rates struct {
 // Lines returns the queues in the order of the view.
 func (m *Model) Lines() (lines []Line) {
 	for _, r := range m.rows() {
-		line := Line{Name: r.Name, Sizes: map[string]int64{}, Paused: r.Throttle.Paused, Limited: r.limited()}
+		line := Line{
+			Name: r.Name, Sizes: map[string]int64{}, Paused: r.Throttle.Paused, Limited: r.limited(),
+			Factor: r.Stats.Factor, Probing: r.Stats.Probing,
+		}
 		for _, state := range duly.States {
 			line.Sizes[state.String()] = *r.Stats.Sizes.Of(state)
 		}

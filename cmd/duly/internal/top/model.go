@@ -64,20 +64,34 @@ func (r *row) limited() bool {
 		return false
 	}
 
-	full := t.MaxLeased > 0 && r.Stats.Sizes.Leased >= int64(t.MaxLeased)
+	// An adaptive limit enforces a share of the limits.
+	factor := r.Stats.Factor
+	if factor == 0 {
+		factor = 1
+	}
+	full := t.MaxLeased > 0 && r.Stats.Sizes.Leased >= max(int64(factor*float64(t.MaxLeased)), 1)
 	// A rate is never quite reached, because tokens come one by one.
-	fast := t.Rate.Limited() && r.elapsed > 0 && r.rate(r.delta.Delivered) >= nearly*t.Rate.PerSecond
+	fast := t.Rate.Limited() && r.elapsed > 0 && r.rate(r.delta.Delivered) >= nearly*factor*t.Rate.PerSecond
 	return full || fast
 }
 
 // mark returns the mark after the name of a queue that holds ready jobs back.
 func (r *row) mark() string {
+	probing := r.Stats.Probing > 0
 	switch {
 	case r.Throttle.Paused:
 		return " [paused]"
 	case r.closed > 0:
 		// A part of a second would change the width with every sample.
-		return " [closed " + duly.FormatDuration(max(r.closed.Round(time.Second), time.Second)) + "]"
+		text := " [closed " + duly.FormatDuration(max(r.closed.Round(time.Second), time.Second))
+		if probing {
+			text += ", probing"
+		}
+		return text + "]"
+	case probing:
+		return " [probing]"
+	case r.Stats.Factor > 0 && r.Stats.Factor < 1:
+		return " [" + LimitText(&r.Stats, r.Throttle) + "]"
 	case r.limited():
 		return " [limited]"
 	}

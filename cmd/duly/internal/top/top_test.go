@@ -219,6 +219,44 @@ func TestViewMarksClosedQueues(t *testing.T) {
 	}
 }
 
+// C18.55: the view marks a queue whose limits are lowered, or that is in probing.
+func TestViewShowsAdaptiveLimits(t *testing.T) {
+	t.Parallel()
+	now := clock.Epoch
+	rate := contract.Throttle{MaxLeased: duly.None, Rate: duly.Rate{PerSecond: 100}}
+	leased := contract.Throttle{MaxLeased: 20, Rate: duly.Rate{PerSecond: duly.None}}
+	both := contract.Throttle{MaxLeased: 20, Rate: duly.Rate{PerSecond: 0.5}}
+	m := NewModel("here", 2*time.Second)
+	m.Add(&Sample{Wall: now, Queues: []Queue{
+		{"a", duly.Stats{Factor: 0.379}, rate}, {"b", duly.Stats{Factor: 0.999999}, leased},
+		{"c", duly.Stats{Factor: 0.0125}, both}, {"d", duly.Stats{Factor: 1}, rate},
+		{"e", duly.Stats{Factor: 0.1, Probing: 2}, rate},
+		{"f", duly.Stats{Factor: 0.1, Probing: 1, Closing: duly.Closing{Until: now.Add(12 * time.Second)}}, rate},
+		{"g", duly.Stats{Factor: 0.29}, rate},
+		{"h", duly.Stats{Sizes: duly.Sizes{Ready: 1, Leased: 10}}, leased},
+	}}, nil)
+
+	view := strings.Join(m.View(format, 140, 20), "\n")
+	for _, want := range []string{
+		"a [37 % of 100/s]", "b [99 % of 20 leased]", "c [1.2 % of 0.5/s and 20 leased]", "d  ", "e [probing]",
+		"f [closed 12s, probing]", "g [29 % of 100/s]", "h  ",
+	} {
+		if !strings.Contains(view, want) {
+			t.Errorf("the view lacks %q:\n%s", want, view)
+		}
+	}
+	lines := m.Lines()
+	if l := lines[4]; l.Factor != 0.1 || l.Probing != 2 {
+		t.Errorf("the line of queue e is %+v", l)
+	}
+
+	// Half of the limit is in use, and that is the limit which the queue enforces.
+	half := row{Queue: Queue{Stats: duly.Stats{Factor: 0.5, Sizes: duly.Sizes{Ready: 1, Leased: 10}}, Throttle: leased}}
+	if !half.limited() {
+		t.Error("a queue with half of its leased jobs at factor 0.5 is not limited")
+	}
+}
+
 // Names and errors are escaped, and colours do not change the width of lines.
 func TestViewEscapesTexts(t *testing.T) {
 	t.Parallel()
