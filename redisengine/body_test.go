@@ -26,7 +26,7 @@ func TestDamagedBodyIsNotDelivered(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				r := openRuin(t, shards, clock.NewFake())
+				r := openDamaged(t, shards, clock.NewFake())
 				r.push(duly.Job{Body: []byte("large" + strings.Repeat(".", 9<<10))})
 				r.locate()
 				v := victim{r, r.jobs["large"], "large"}
@@ -94,7 +94,7 @@ func TestEntryOfAnotherSizeHidesNoNumber(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := openRuin(t, 1, clock.NewFake())
+			r := openDamaged(t, 1, clock.NewFake())
 			r.push(duly.Job{Body: []byte("a")}, duly.Job{Body: []byte("b"), Lease: time.Minute})
 			r.locate()
 			r.do(append([]any{"ZADD", r.key(0, "ready")}, entries...)...)

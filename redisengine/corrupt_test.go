@@ -34,12 +34,12 @@ func TestCheckRestoresTheListOfANamespace(t *testing.T) {
 	bothWays(t, func(t *testing.T, shards int) {
 		list := func(r *damageRig, key string) string { return r.prefix + ":{default}:" + key }
 		t.Run("NotListed", func(t *testing.T) {
-			r := newRuin(t, shards, 1)
+			r := newDamaged(t, shards, 1)
 			r.do("ZREM", list(r, "queues"), damageQueue.Name)
 			r.findAndMend("queue_not_listed")
 		})
 		t.Run("NotConfigured", func(t *testing.T) {
-			r := newRuin(t, shards, 1)
+			r := newDamaged(t, shards, 1)
 			r.do("DEL", list(r, "configs"))
 			r.findAndMend("queue_not_configured")
 			if c, err := r.e.Config(t.Context(), damageQueue); err != nil || c.Shards != shards {
@@ -47,7 +47,7 @@ func TestCheckRestoresTheListOfANamespace(t *testing.T) {
 			}
 		})
 		t.Run("NoSuchQueue", func(t *testing.T) {
-			r := newRuin(t, shards, 1)
+			r := newDamaged(t, shards, 1)
 			r.do("ZADD", list(r, "queues"), 0, "nobody")
 			r.findAndMend("queue_not_configured")
 		})
@@ -62,7 +62,7 @@ func TestCheck(t *testing.T) {
 		t.Run(strings.ReplaceAll(d.name, " ", ""), func(t *testing.T) {
 			t.Parallel()
 			bothWays(t, func(t *testing.T, shards int) {
-				r := newRuin(t, shards, 1)
+				r := newDamaged(t, shards, 1)
 				d.harm(r)
 				r.findAndMend(d.found)
 			})
@@ -74,7 +74,7 @@ func TestCheck(t *testing.T) {
 func TestCheckRepairsAllFaultsAtOnce(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, shards int) {
-		r := newRuin(t, shards, 16)
+		r := newDamaged(t, shards, 16)
 		var kinds []string
 		for _, d := range damages {
 			d.harm(r)
@@ -98,7 +98,7 @@ func TestCheckTwoSets(t *testing.T) {
 			}
 			t.Run(kind+"And"+to, func(t *testing.T) {
 				t.Parallel()
-				r := newRuin(t, 1, 1)
+				r := newDamaged(t, 1, 1)
 				v := r.take(kind)
 				v.on("ZADD", to, r.clock.Now().UnixMilli(), v.number)
 				r.findAndMend("job_in_two_sets")
@@ -112,7 +112,7 @@ func TestCheckTwoSets(t *testing.T) {
 func TestLeaseEntryMissing(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, shards int) {
-		r := openRuin(t, shards, clock.NewFake())
+		r := openDamaged(t, shards, clock.NewFake())
 		r.push(duly.Job{Body: []byte("taken")})
 		lost := r.reserve()[0]
 		r.locate()
@@ -145,7 +145,7 @@ func TestLeaseEntryMissing(t *testing.T) {
 // with a reason and its remaining bytes (P6). Other jobs are delivered.
 func TestUnreadableIsQuarantined(t *testing.T) {
 	t.Parallel()
-	r := newRuin(t, 4, 1)
+	r := newDamaged(t, 4, 1)
 	r.take("own").inline("what is this")
 	plain := r.take("plain")
 	plain.on("HSET", "records", plain.number, "short")
@@ -184,7 +184,7 @@ func TestReserveRepairsDamage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := openRuin(t, 1, clock.NewFake())
+			r := openDamaged(t, 1, clock.NewFake())
 			r.push(duly.Job{ID: "bad", Body: []byte("bad"), Tries: 3}, duly.Job{ID: "good", Body: []byte("good")})
 			r.locate()
 			c.harm(victim{r, r.jobs["bad"], "bad"})
@@ -218,7 +218,7 @@ func TestReserveRepairsDamage(t *testing.T) {
 // the defaults, which a repair then stores.
 func TestJobsWithoutPoliciesUseTheDefaults(t *testing.T) {
 	t.Parallel()
-	r := newRuin(t, 1, 1)
+	r := newDamaged(t, 1, 1)
 	r.do("DEL", r.key(0, "policies"))
 	p := duly.ReserveParams{Queues: []string{damageQueue.Name}, Max: 1000}
 	got, err := r.e.Reserve(t.Context(), p)
@@ -239,7 +239,7 @@ func TestJobsWithoutPoliciesUseTheDefaults(t *testing.T) {
 // TestInlinePolicyIsNoFault checks that a record with an inline policy is no fault.
 func TestInlinePolicyIsNoFault(t *testing.T) {
 	t.Parallel()
-	r := newRuin(t, 1, 1)
+	r := newDamaged(t, 1, 1)
 	for _, kind := range []string{"own", "brief", "merged", "behind", "large", "head", "done", "until"} {
 		v := r.take(kind)
 		v.inline(v.hash("policies", v.policyPlace()))
@@ -257,7 +257,7 @@ func TestInlinePolicyIsNoFault(t *testing.T) {
 func TestCheckMarkerMissing(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, shards int) {
-		r := openRuin(t, shards, nil)
+		r := openDamaged(t, shards, nil)
 		r.push(duly.Job{Body: []byte("plain")})
 		r.locate()
 		v := victim{r, r.jobs["plain"], "plain"}
@@ -282,7 +282,7 @@ func TestCheckMarkerMissing(t *testing.T) {
 // even if the marker is taken again at Check's second look.
 func TestCheckMarkerTaken(t *testing.T) {
 	t.Parallel()
-	r := openRuin(t, 1, nil)
+	r := openDamaged(t, 1, nil)
 	r.push(duly.Job{Body: []byte("a")}, duly.Job{Body: []byte("b")})
 	if _, err := r.e.Push(t.Context(), []duly.Job{{Queue: "then"}}); err != nil {
 		t.Fatal(err)
@@ -310,7 +310,7 @@ func TestCheckMarkerTaken(t *testing.T) {
 func TestCheckDuringOtherCalls(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, shards int) {
-		r := openRuin(t, shards, nil)
+		r := openDamaged(t, shards, nil)
 		ctx, end := context.WithCancel(t.Context())
 		var work sync.WaitGroup
 		var done [4]atomic.Int64

@@ -43,18 +43,18 @@ type place struct {
 
 var damageQueue = duly.Q("damageRig")
 
-func newRuin(t *testing.T, shards, copies int) *damageRig {
-	r := openRuin(t, shards, clock.NewFake())
+func newDamaged(t *testing.T, shards, copies int) *damageRig {
+	r := openDamaged(t, shards, clock.NewFake())
 	r.fill(copies)
 	return r
 }
 
-func openRuin(t *testing.T, shards int, c *clock.Fake) *damageRig {
+func openDamaged(t *testing.T, shards int, c *clock.Fake) *damageRig {
 	server, prefix := redistest.Shared(t)
-	return openRuinOn(t, server, prefix, shards, c)
+	return openDamagedOn(t, server, prefix, shards, c)
 }
 
-func openRuinOn(t *testing.T, server *redistest.Server, prefix string, shards int, c *clock.Fake,
+func openDamagedOn(t *testing.T, server *redistest.Server, prefix string, shards int, c *clock.Fake,
 	options ...string) *damageRig {
 	r := &damageRig{
 		T: t, server: server, prefix: prefix, shards: shards, clock: c, jobs: map[string]place{},

@@ -76,7 +76,7 @@ type recorded struct {
 // jobs. Afterwards it applies some operations to tokens and placements.
 func (x *interrupter) record(t *testing.T, plain bool) *recorded {
 	x.must(t, "FLUSHALL")
-	r := openRuinOn(t, x.server, "s4", 1, clock.NewFake(), "scripts=functions")
+	r := openDamagedOn(t, x.server, "s4", 1, clock.NewFake(), "scripts=functions")
 	r.fill(1)
 	if plain {
 		onlyPlain(r)

@@ -192,7 +192,7 @@ func (x *interrupter) interruptAll(o trial) {
 
 // begin prepares the operation.
 func (d operation) begin(t *testing.T, x *interrupter) trial {
-	r := openRuinOn(t, x.server, "s3", 1, clock.NewFake(), "scripts="+x.form)
+	r := openDamagedOn(t, x.server, "s3", 1, clock.NewFake(), "scripts="+x.form)
 	r.fill(1)
 	if d.setup != nil {
 		d.setup(r)

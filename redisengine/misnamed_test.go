@@ -55,7 +55,7 @@ func foundMisnamed(t *testing.T, report contract.CheckReport, repaired bool, kin
 // list and creates no queues for them.
 func TestCheckDropsInvalidQueueNames(t *testing.T) {
 	t.Parallel()
-	r := newRuin(t, 1, 1)
+	r := newDamaged(t, 1, 1)
 	misname(r)
 	for _, repair := range []bool{false, true} {
 		report := r.check(repair)
@@ -83,7 +83,7 @@ func TestCheckDropsInvalidQueueNames(t *testing.T) {
 // namespaces and that a repair drops them. Valid ones stay.
 func TestCheckDropsInvalidNamespaces(t *testing.T) {
 	t.Parallel()
-	r := newRuin(t, 1, 1)
+	r := newDamaged(t, 1, 1)
 	key := r.prefix + ":namespaces"
 	for _, name := range misnamed {
 		r.do("ZADD", key, 0, name)
@@ -156,7 +156,7 @@ func TestInvalidNamesHideNoQueue(t *testing.T) {
 // TestManyInvalidNames checks that a full page of invalid names does not end a listing.
 func TestManyInvalidNames(t *testing.T) {
 	t.Parallel()
-	r := newRuin(t, 1, 1)
+	r := newDamaged(t, 1, 1)
 	args := []any{"ZADD", r.prefix + ":{default}:queues"}
 	for i := range 2*duly.MaxBatch + 1 {
 		args = append(args, 0, "!"+string(rune('a'+i%26))+time.Duration(i).String())

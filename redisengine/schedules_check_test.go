@@ -47,7 +47,7 @@ func TestCheckMendsSchedules(t *testing.T) {
 	for _, d := range scheduleDamages {
 		t.Run(strings.ReplaceAll(d.name, " ", "-"), func(t *testing.T) {
 			t.Parallel()
-			r := newRuin(t, 1, 1)
+			r := newDamaged(t, 1, 1)
 			for _, name := range []string{"tick-0", "tick-1"} {
 				_, err := r.e.PutSchedule(r.Context(), damageQueue, soon(r.clock.Now(), name))
 				must(r, err)
@@ -69,7 +69,7 @@ func TestUnreadableScheduleIsMovedAside(t *testing.T) {
 	for _, how := range []string{"Check", "Fire"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			r := newRuin(t, 1, 1)
+			r := newDamaged(t, 1, 1)
 			scheduled(r)
 			r.harmRecord(func(string) string { return "what is this" })
 			if _, err := r.e.GetSchedule(r.Context(), damageQueue, "tick-0"); duly.CodeOf(err) != duly.CodeCorrupt {
@@ -106,7 +106,7 @@ func TestUnreadableScheduleIsMovedAside(t *testing.T) {
 // C17.145: a tick is due by the server's clock, the marker is gone, and no process comes.
 func TestCheckFindsADueTickWithoutAMarker(t *testing.T) {
 	t.Parallel()
-	r := openRuin(t, 1, nil)
+	r := openDamaged(t, 1, nil)
 	_, err := r.e.PutSchedule(t.Context(), damageQueue, duly.Schedule{Name: "nightly", Spec: "@daily"})
 	must(t, err)
 	info, err := r.e.GetSchedule(t.Context(), damageQueue, "nightly")
@@ -131,7 +131,7 @@ func TestCheckFindsADueTickWithoutAMarker(t *testing.T) {
 // without a schedule, keeps a schedule that was put under the name meanwhile (C17.129).
 func TestLostRecordHidesNoNewSchedule(t *testing.T) {
 	t.Parallel()
-	r := newRuin(t, 1, 1)
+	r := newDamaged(t, 1, 1)
 	_, err := r.e.PutSchedule(t.Context(), damageQueue, duly.Schedule{Name: "nightly", Spec: "@daily"})
 	must(t, err)
 

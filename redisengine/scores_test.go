@@ -25,7 +25,7 @@ func TestStatsWithOddScores(t *testing.T) {
 		for _, score := range oddScores {
 			t.Run(set+score, func(t *testing.T) {
 				t.Parallel()
-				r := openRuin(t, 1, clock.NewFake())
+				r := openDamaged(t, 1, clock.NewFake())
 				r.push(duly.Job{Body: []byte("odd")}, duly.Job{Body: []byte("right"), Priority: -1000})
 				r.push(duly.Job{Body: []byte("later-odd"), Delay: time.Minute}, duly.Job{Body: []byte("later"), Delay: time.Hour})
 				r.clock.Advance(time.Second)
@@ -94,7 +94,7 @@ func TestCheckRepairsScores(t *testing.T) {
 		for _, score := range append([]string{c.more}, oddScores...) {
 			t.Run(c.kind+score, func(t *testing.T) {
 				t.Parallel()
-				r := newRuin(t, 1, 1)
+				r := newDamaged(t, 1, 1)
 				misscored(c.kind, c.set, score)(r)
 				faults := r.check(false).Faults
 				if len(faults) != 1 || faults[0].Kind != "place_wrong" || faults[0].Detail != c.set {
@@ -110,7 +110,7 @@ func TestCheckRepairsScores(t *testing.T) {
 // that the old receipt is void.
 func TestCheckRepairsTheEndOfALease(t *testing.T) {
 	t.Parallel()
-	r := openRuin(t, 1, clock.NewFake())
+	r := openDamaged(t, 1, clock.NewFake())
 	r.push(duly.Job{Body: []byte("taken")})
 	held := r.reserve()[0]
 	r.locate()
@@ -142,7 +142,7 @@ func TestCheckRepairsTheEndOfAJob(t *testing.T) {
 		{"buried", "dead", "", 0}} {
 		t.Run(c.kind+c.expiry, func(t *testing.T) {
 			t.Parallel()
-			r := newRuin(t, 1, 1)
+			r := newDamaged(t, 1, 1)
 			r.clock.Advance(time.Minute)
 			v := r.take(c.kind)
 			v.on("ZADD", c.set, "inf", v.number)
@@ -167,7 +167,7 @@ func TestCheckRepairsTheEndOfAJob(t *testing.T) {
 // future after the server's clock was set back by hours.
 func TestTheLongestLeaseIsNoFault(t *testing.T) {
 	t.Parallel()
-	r := openRuin(t, 1, clock.NewFake())
+	r := openDamaged(t, 1, clock.NewFake())
 	r.push(duly.Job{Body: []byte("long"), Lease: duly.MaxLease}, duly.Job{Body: []byte("dead")},
 		duly.Job{Body: []byte("done"), Retain: time.Hour})
 	for _, d := range r.reserve() {
