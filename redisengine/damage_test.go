@@ -185,6 +185,7 @@ var damages = []damage{
 	{"10 ReadyAtAnotherPlace", score("own", "ready", 5), "place_wrong", false},
 	{"10 DelayedAtAnotherPlace", score("retry", "delayed", -90_000), "place_wrong", false},
 	{"10 LeasedWithoutEnd", misscored("taken", "leased", "inf"), "place_wrong", false},
+	{"10 LeasedToAFraction", misscored("taken", "leased", "1893456000000.5"), "place_wrong", false},
 	{"10 DeadInAThousandYears", misscored("buried", "dead", "1e300"), "place_wrong", false},
 	{"10 DoneAtNoTime", misscored("done", "done", "-inf"), "place_wrong", false},
 	{"10 BlockedWithAScore", misscored("behind", "blocked", "5"), "place_wrong", false},
@@ -192,6 +193,11 @@ var damages = []damage{
 	{"11 HeadWithoutEntry", without("head", "leased"), "job_in_no_set", false},
 	{"12 BusyKeyWithoutJob", func(r *damageRig) { r.do("HSET", r.key(0, "busy"), "nobody's", nobody) },
 		"order_key_wrong", false},
+	{"12 BusyKeyWithoutName", func(r *damageRig) { r.do("HSET", r.key(0, "busy"), "", nobody) }, "order_key_wrong", false},
+	{"12 BusyKeyWithoutNameOfAJob", func(r *damageRig) {
+		v := r.take("plain")
+		v.on("HSET", "busy", "", v.number)
+	}, "order_key_wrong", false},
 	{"12 BusyKeyOfAnother", func(r *damageRig) {
 		v := r.take("head")
 		v.on("HSET", "busy", v.key1(), nobody)

@@ -72,10 +72,83 @@ func plants(t *testing.T, tag string) []planted {
 		{"counters_differ", func(e *Engine) { number(e, "", "12", "77") }},  // fault 10
 		{"counters_differ", func(e *Engine) { number(e, "g", "13", "77") }}, // fault 10
 		{"log_end_wrong", func(e *Engine) { e.command(t, "XADD", tag+"log", "4000000000000-7", "a", "b") }},
+		{"log_end_wrong", func(e *Engine) { e.command(t, "XADD", tag+"log", "4000000000000-900", "m", "\xff") }},
+		{"message_unreadable", func(e *Engine) { e.rewriteLog(t, tag+"log", 5, "\x02\x09cut") }},
+		{"delayed_unreadable", func(e *Engine) { cutRecord(t, e, tag, 13) }},
+		{"delayed_unreadable", func(e *Engine) { cutRecord(t, e, tag, 3) }},
+		{"numbers_unreadable", func(e *Engine) { e.command(t, "HSET", tag+"heads", "", "junk") }},
+		{"numbers_unreadable", func(e *Engine) { e.command(t, "HSET", tag+"heads", "", "\x91\xc0") }},
+		{"numbers_unreadable", func(e *Engine) { e.command(t, "HDEL", tag+"heads", "") }},
+		{"numbers_unreadable", func(e *Engine) { e.command(t, "HSET", tag+"heads", "g", "junk") }},
+		{"numbers_unreadable", func(e *Engine) { e.command(t, "HSET", tag+"heads", "g", "\x93\xa1b\xa4many\x01") }},
+		{"entry_without_message", func(e *Engine) { e.command(t, "ZADD", group+"ready", "9", "short") }},
+		{"entry_without_message", func(e *Engine) { e.command(t, "ZADD", group+"waiting", "9", "short") }},
+		{"entry_without_message", func(e *Engine) { e.command(t, "ZADD", group+"blocked", "0", "\x01kshort") }},
+		{"entry_without_message", func(e *Engine) { // the key of a state ends beyond its page
+			page := []byte(e.command(t, "HGET", group+"run", place(e, "held"))[0])
+			page[28] = 0xff
+			e.command(t, "HSET", group+"run", place(e, "held"), string(page))
+		}},
+		{"order_key_wrong", func(e *Engine) { e.command(t, "HSET", group+"busy", "", place(e, "waiting")) }},
+		{"order_key_wrong", func(e *Engine) { e.command(t, "HSET", group+"busy", strings.Repeat("k", 300), "x") }},
+		{"dead_without_copy", func(e *Engine) {
+			e.command(t, "HSET", group+"copies", place(e, "dead"), strings.Repeat("\x00", 10)+"\x04\x00")
+		}},
+		{"block_without_lease", func(e *Engine) { e.command(t, "HSET", group+"blocks", place(e, "firsts"), "short") }},
+		{"block_without_lease", func(e *Engine) { e.command(t, "ZADD", group+"ranges", "inf", "a token") }},
 		{"moment_missed", func(e *Engine) { // fault 11
 			number(e, "g", "10", "0")
 			e.command(t, "DEL", group+"marker")
 		}},
+	}
+}
+
+// misplacedIn are the sorted sets of a group and of a topic, each with impossible scores.
+func misplacedIn(t *testing.T, tag string) (all []planted) {
+	for key, scores := range map[string][]string{
+		"@g:waiting": {"inf", "-inf", "-5", "1893456060000.5", "1e300"},
+		"@g:leased":  {"inf", "-inf", "-5", "1893456000000.5", "9e15"},
+		"@g:ranges":  {"inf", "-inf", "-5", "1893456000000.5", "9e15"},
+		"@g:firsts":  {"inf", "3"},
+		"@g:held":    {"inf", "0"},
+		"@g:dead":    {"inf", "-5"},
+		"entries":    {"inf", "1893456000000.5"},
+		"delayed":    {"inf", "-5"},
+	} {
+		for _, score := range scores {
+			all = append(all, planted{"place_wrong", func(e *Engine) {
+				e.command(t, "ZADD", tag+key, score, e.command(t, "ZRANGE", tag+key, "0", "0")[0])
+			}})
+		}
+	}
+	return all
+}
+
+// cutRecord cuts the record of the delayed message to a size.
+func cutRecord(t *testing.T, e *Engine, tag string, size int) {
+	name := e.command(t, "HKEYS", tag+"records")[0]
+	e.command(t, "HSET", tag+"records", name, e.command(t, "HGET", tag+"records", name)[0][:size])
+}
+
+// rewriteLog replaces the value of one entry of a stream.
+func (e *Engine) rewriteLog(t *testing.T, key string, ordinal int, value string) {
+	t.Helper()
+	b := e.store.Link.B()
+	entries, err := e.store.Link.Do(t.Context(), b.Xrange().Key(key).Start("-").End("+").Build())
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := entries.AsXRange()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.command(t, "DEL", key)
+	for _, entry := range list {
+		text := entry.FieldValues["m"]
+		if strings.HasSuffix(entry.ID, "-"+strconv.Itoa(ordinal)) {
+			text = value
+		}
+		e.command(t, "XADD", key, entry.ID, "m", text)
 	}
 }
 
@@ -86,7 +159,8 @@ func plants(t *testing.T, tag string) []planted {
 func TestCheckOfATopic(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
-	for i, planted := range plants(t, prefix+":{default/t/0}:") {
+	tag := prefix + ":{default/t/0}:"
+	for i, planted := range append(plants(t, tag), misplacedIn(t, tag)...) {
 		kind, plant := strconv.Itoa(i)+" "+planted.kind, planted.plant
 		e := openOn(t, server.URL()+"?prefix="+prefix, clock.NewFake())
 		ctx := t.Context()
@@ -102,6 +176,8 @@ func TestCheckOfATopic(t *testing.T) {
 		_, err = e.Publish(ctx, append(make6(), duly.Message{Topic: "t", Delay: time.Hour}))
 		must(err)
 		got, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"t@g"}, Max: 4})
+		must(err)
+		_, err = e.Extend(ctx, "", []duly.Receipt{got[3].Receipt}, time.Hour)
 		must(err)
 		minute := time.Minute
 		_, err = e.Settle(ctx, "", []duly.SettleRequest{{Receipt: got[1].Receipt, As: duly.Nack, Delay: &minute},

@@ -10,8 +10,8 @@
 -- RETURNS {'config', value} | {'ok', {{kind, detail}, ...}, value}: the value is what the field has, a number or a
 --         place, '' for none
 --
--- @include guard clock now limits ticks pending careful policy job sets keys finish closing bucket moments marker wake
--- @include judge close
+-- @include guard clock now limits ticks pending careful policy job sets keys finish closing soonest bucket moments
+-- @include marker wake judge close
 local mend = {}
 
 function mend.alias()
@@ -19,7 +19,7 @@ function mend.alias()
 end
 
 function mend.busy()
-  if #name <= 128 then
+  if #name > 0 and #name <= 128 then
     pass_key(name)
   else
     busy_set(name, false)

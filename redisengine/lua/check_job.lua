@@ -14,29 +14,32 @@
 --         removed  1 if the repair removed a job
 --         reason   the error of a job that the repair made dead
 --
--- @include guard clock now limits ticks pending careful policy job sets keys finish closing bucket moments marker wake
--- @include judge mend close
+-- @include guard clock now limits ticks pending careful policy job sets keys finish closing soonest bucket moments
+-- @include marker wake judge mend close
 bound_by(limits)
 wakes = true
 check_all_kinds()
 
+local j, faults -- the job, and what is wrong with it
+
 local function look_at()
   flush()
   alias_now, busy_now, policies_now, places_now = {}, {}, {}, {}
-  local j = gather({n}, {call('HGET', records, n)})[1]
+  j = gather({n}, {call('HGET', records, n)})[1]
   -- An empty number may be an empty member of the blocked set, which would hide all the others.
   if (entry ~= '' or n == '') and call('ZSCORE', blocked, entry) then j.member = entry end
-  return j, judge(j)
+  faults = judge(j)
 end
 
-local j, faults = look_at()
-local found, id = faults, j.id
+look_at()
+local answer = {'ok', faults, j.id}
 if repair == '1' and #faults > 0 then
   for _ = 1, 12 do -- each mend may bring up the next fault; the root comes first
     mends[faults[1][1]](j, faults[1][2])
-    j, faults = look_at()
+    look_at()
     if #faults == 0 then break end
   end
   close()
 end
-return {'ok', found, id, #faults == 0 and 1 or 0, removed and 1 or 0, buried or ''}
+answer[4], answer[5], answer[6] = #faults == 0 and 1 or 0, removed and 1 or 0, buried or ''
+return answer

@@ -12,7 +12,7 @@
 --         A process may have taken the marker just now. So the caller calls again after the time that this process may
 --         take. If the snapshot is the same then, it is a fault
 --
--- @include guard clock now limits ticks pending counters closing bucket moments marker wake
+-- @include guard clock now limits ticks pending counters closing soonest bucket moments marker wake
 check_all_kinds()
 local faults = {}
 local function found(kind, detail) faults[#faults + 1] = {kind, detail} end

@@ -9,7 +9,7 @@
 --         limits  the limits of the configuration, packed
 -- RETURNS {'config', value} of the newer one | {'ok'}
 --
--- @include clock now limits version ticks pending closing bucket moments marker wake
+-- @include clock now limits version ticks pending closing soonest bucket moments marker wake
 bound_by(limits)
 local old = call('GET', config) or ''
 if number_of(old) > number_of(value) then return {'config', old} end

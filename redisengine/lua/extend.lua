@@ -9,7 +9,7 @@
 -- RETURNS {'config', value}
 --         {'ok', i, j, ...}: the positions, from 1, of receipts that are not current
 --
--- @include guard clock now limits ticks pending policy job closing bucket moments marker wake
+-- @include guard clock now limits ticks pending policy job closing soonest bucket moments marker wake
 bound_by(limits)
 local numbers, deliveries = {}, {}
 for i = 5, #ARGV do

@@ -5,14 +5,14 @@
 --         run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
 --         repair  '1' to mend
---         part    which part: run, held, sets, ranges, blocks, busy, dead, copies, numbers or marker
+--         part    which part: run, held, sets, ranges, leases, blocks, busy, dead, copies, numbers or marker
 --         from    where to continue, as the previous call returned it; '0' for the beginning. Marker: its last result
 -- RETURNS {'config', value}
 --         {'ok', from, {{kind, place, detail}, ...}, looked}: where to continue, '' for the end; looked is the number
 --         of messages checked
 --
--- @include guard clock now limits numbers group_closing bucket log message ranges upcoming types entering group_head
--- @include pages group_types group held group_find group_look group_mark group_close
+-- @include guard clock now limits numbers group_closing soonest bucket message log ranges upcoming types entering
+-- @include group_head pages group_types group held group_find group_look group_mark group_close
 local PAGE = 200
 local faults, looked
 local parts = {}
@@ -31,12 +31,26 @@ local function page(set, most)
   return got
 end
 
+-- is_moment reports whether a score can be the moment when a lease ends, or when a message has died. The longest lease
+-- has 366 days, and the clock may have been set back by a day, as for jobs.
+local function is_moment(state, at)
+  local ahead_at_most = (state == 'leased' and 367 or 1) * 86400000
+  return at >= 0 and at <= now + ahead_at_most and at == math.floor(at)
+end
+
+-- misplaced reports a wrong score, and corrects it.
+local function misplaced(set, pos, member, right)
+  found('place_wrong', pos, 'a score of the key ' .. set)
+  if mends then call('ZADD', set, text_of(right), member) end
+end
+
 local function scan(hash)
   local r = call('HSCAN', hash, from, 'COUNT', text_of(PAGE))
   next_from = r[1] == '0' and '' or r[1]
   return r[2]
 end
 
+do
 -- sets_of returns the sets that a message is in.
 local function sets_of(m)
   local names = {}
@@ -84,9 +98,15 @@ end
 
 -- judge_page checks a page and its messages. Messages of a later page, which an interrupted call has left, don't count.
 local function judge_page(name, first)
-  if load_page(name, first).text == '' or name ~= struct.pack('>I6', first) then
-    found('entry_without_message', '', 'a page that can\'t be read')
+  if load_page(name, first).text == '' or #name ~= 6 then
+    found('entry_without_message', '', 'a page that can\'t be read, in the key ' .. run)
     if mends then drop_page(pages.named[name]) end
+    return
+  end
+  local right = struct.unpack('>I6', name)
+  if right ~= first then
+    misplaced(held, '', name, right)
+    pages = {named = {}, changed = pages.changed} -- the page was read at its wrong place
     return
   end
   for _, m in ipairs(states_of(load_page(name, first))) do
@@ -101,22 +121,40 @@ function parts.held()
   local got = page(held, 25)
   for i = 1, #got, 2 do judge_page(got[i], tonumber(got[i + 1])) end
 end
+end
 
--- sets finds members without a state.
+do
+-- right_score returns the score that a message must have in a set, false for the end of a lease that may be right.
+local function right_score(set, m, score)
+  if set == ready then return m.ordinal end
+  if set == waiting then return m.due end
+  if set == blocked then return 0 end
+  return not is_moment('leased', score) and now -- the lease ends
+end
+
+-- judge_member checks a member of a set, and its score.
+local function judge_member(set, member, score)
+  local pos = string.sub(member, -11)
+  local m = read_message(pos)
+  if not m or member ~= (set == blocked and blocked_member(m) or pos) then
+    found('entry_without_message', pos, 'a member of the key ' .. set)
+    if mends then call('ZREM', set, member) end
+    return
+  end
+  local right = right_score(set, m, score)
+  if right and score ~= right then misplaced(set, pos, member, right) end
+end
+
+-- sets finds members without a state, and wrong scores.
 function parts.sets()
   next_from = ''
+  local start = tonumber(from)
   for _, set in ipairs({leased, ready, waiting, blocked}) do
-    local start = tonumber(from)
-    local got = call('ZRANGE', set, text_of(start), text_of(start + PAGE - 1))
-    if #got == PAGE then next_from = text_of(start + PAGE) end
-    for i = 1, #got do
-      local pos = string.sub(got[i], -11)
-      if #pos ~= 11 or not read_message(pos) then
-        found('entry_without_message', pos, 'a set has it')
-        if mends then call('ZREM', set, got[i]) end
-      end
-    end
+    local got = call('ZRANGE', set, text_of(start), text_of(start + PAGE - 1), 'WITHSCORES')
+    if #got == 2 * PAGE then next_from = text_of(start + PAGE) end
+    for i = 1, #got, 2 do judge_member(set, got[i], tonumber(got[i + 1])) end
   end
+end
 end
 
 -- run finds pages that held does not have.
@@ -140,8 +178,8 @@ function parts.ranges()
   local got = scan(blocks)
   for i = 1, #got, 2 do
     if not call('ZSCORE', firsts, got[i]) then
-      local block = #got[i + 1] > 11 and read_block(got[i])
-      found('block_without_lease', '', 'a block that no list has')
+      local block = read_block(got[i])
+      found('block_without_lease', '', 'a block of the key ' .. blocks .. ' that no list has')
       if mends and block then
         call('ZADD', firsts, text_of(block.first), got[i])
       elseif mends then
@@ -151,40 +189,67 @@ function parts.ranges()
   end
 end
 
+-- leases finds ends of leases without a block, and impossible ones.
+function parts.leases()
+  local got = page(ranges, PAGE)
+  for i = 1, #got, 2 do
+    if not read_block(got[i]) then
+      found('block_without_lease', '', 'a lease of the key ' .. ranges .. ' without a block')
+      if mends then drop_block(got[i]) end
+    elseif not is_moment('leased', tonumber(got[i + 1])) then
+      misplaced(ranges, '', got[i], now)
+    end
+  end
+end
+
+do
+-- judge_messages finds messages of a block that the log does not have.
+local function judge_messages(block)
+  local left = {}
+  local lost = each_left(block, function(_, ordinal) left[#left + 1] = ordinal end)
+  if lost > 0 and block.first >= topic.first then
+    found('held_without_message', '', string.format('%d leased messages from ordinal %.0f on', lost, block.first))
+    if mends then
+      block.bits = bits_of(block.first, left)
+      write_block(block)
+      g.out = g.out - lost
+      count('missed', lost)
+    end
+  end
+  looked = looked + #left
+end
+
 function parts.blocks()
   local got = page(firsts, PAGE)
   for i = 1, #got, 2 do
-    local block = read_block(got[i])
+    local block, first = read_block(got[i]), tonumber(got[i + 1])
     if block and block.first > g.cursor then
       found('held_beyond_cursor', '', 'block at ordinal ' .. got[i + 1])
       if mends then drop_block(got[i]) end
     elseif not block or not call('ZSCORE', ranges, got[i]) then
-      found('block_without_lease', '', 'block at ordinal ' .. got[i + 1])
+      found('block_without_lease', '', string.format('block at ordinal %s of the key %s', got[i + 1], blocks))
       if mends and block then split(block, function(m) put_in(m, 'ready') end) elseif mends then drop_block(got[i]) end
+    elseif block.first ~= first then
+      misplaced(firsts, '', got[i], block.first)
     else
-      local left = {}
-      local lost = each_left(block, function(_, ordinal) left[#left + 1] = ordinal end)
-      if lost > 0 and block.first >= topic.first then
-        found('held_without_message', '', string.format('%d leased messages from ordinal %.0f on', lost, block.first))
-        if mends then
-          block.bits = bits_of(block.first, left)
-          write_block(block)
-          g.out = g.out - lost
-          count('missed', lost)
-        end
-      end
-      looked = looked + #left
+      judge_messages(block)
     end
   end
+end
 end
 
 function parts.busy()
   local got = scan(busy)
   for i = 1, #got, 2 do
-    local m = #got[i + 1] == 11 and read_message(got[i + 1])
-    if not m or m.key ~= got[i] or call('ZSCORE', blocked, blocked_member(m)) then
-      found('order_key_wrong', '', got[i])
-      if mends then free_key({key = got[i], pos = got[i + 1]}) end
+    local key, m = got[i], read_message(got[i + 1])
+    local possible = #key > 0 and #key <= 255
+    if not possible or not m or m.key ~= key or call('ZSCORE', blocked, blocked_member(m)) then
+      found('order_key_wrong', '', string.format('the field %q of the key %s', key, busy))
+      if mends and possible then
+        free_key({key = key, pos = got[i + 1]})
+      elseif mends then
+        call('HDEL', busy, key)
+      end
     end
   end
 end
@@ -192,8 +257,10 @@ end
 function parts.dead()
   local got = page(dead, PAGE)
   for i = 1, #got, 2 do
-    if not read_copy(got[i]) then
-      found('dead_without_copy', got[i])
+    if #got[i] == 11 and read_copy(got[i]) then
+      if not is_moment('dead', tonumber(got[i + 1])) then misplaced(dead, got[i], got[i], now) end
+    else
+      found('dead_without_copy', got[i], 'in the key ' .. copies)
       if mends then
         call('ZREM', dead, got[i])
         call('HDEL', copies, got[i])
@@ -209,12 +276,17 @@ function parts.copies()
   for i = 1, #got, 2 do
     local m = read_message(got[i])
     if not call('ZSCORE', dead, got[i]) and not (m and m.copy) then
-      found('copy_without_entry', got[i])
-      if mends then call('ZADD', dead, now_text, got[i]) end
+      found('copy_without_entry', got[i], 'in the key ' .. copies)
+      if mends and #got[i] == 11 then
+        call('ZADD', dead, now_text, got[i])
+      elseif mends then
+        call('HDEL', copies, got[i])
+      end
     end
   end
 end
 
+do
 -- judge_cursor checks that the cursor is in the log.
 local function judge_cursor()
   if g.cursor > topic.last then
@@ -257,6 +329,7 @@ function parts.numbers()
     found('moment_missed', '', 'no marker was set for the next moment')
   end
 end
+end
 
 -- marker checks that the marker announces deliverable messages. A process may have taken it and be about to reserve.
 -- So a missing marker is a fault only if the group has not changed since the previous check.
@@ -273,7 +346,10 @@ faults, looked, next_from = {}, 0, ''
 check_log()
 mends = repair == '1'
 bind_group(limits)
-if not read_group(group) then return {'config', '?'} end
+do
+  local refused = read_group(group)
+  if refused then return refused end
+end
 check_group()
 parts[part]()
 if mends and #faults > 0 then group_close() end

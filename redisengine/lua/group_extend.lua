@@ -10,8 +10,8 @@
 -- RETURNS {'config', value}
 --         {'ok', {bitmap, ...}}: for each token the messages that were not current, '' for none
 --
--- @include guard clock now limits numbers group_closing bucket log ranges upcoming types entering group_head pages
--- @include group_types group held group_look group_mark group_close group_begin
+-- @include guard clock now limits numbers group_closing soonest bucket message log ranges upcoming types entering
+-- @include group_head pages group_types group held group_look group_mark group_close group_begin
 -- extend_one moves the end of one lease. The message leaves its range.
 local function extend_one(t, block, pos, ends)
   local ordinal, ms = ordinal_of(pos)

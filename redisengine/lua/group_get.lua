@@ -10,9 +10,12 @@
 --         cursor
 --         {'ok', now, message}, as in include/group_find.lua
 --
--- @include guard clock now limits numbers log message ranges group_head pages group group_find
+-- @include guard clock now limits numbers message log ranges group_head pages group group_find
 bind_group(limits)
-if not read_group(group) then return {'config', '?'} end
+do
+  local refused = read_group(group)
+  if refused then return refused end
+end
 if is_behind() then return {'behind'} end
 local state, at, m, block = message_state(pos)
 if state == 'beyond' then return {'beyond'} end

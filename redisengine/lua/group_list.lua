@@ -13,7 +13,7 @@
 -- RETURNS {'config', value} | {'behind'}, as in group_get
 --         {'ok', now, more, {message, ...}, score, member}: more is 1 if others follow after that place
 --
--- @include guard clock now limits numbers log message ranges group_head pages group less behind group_find
+-- @include guard clock now limits numbers message log ranges group_head pages group less behind group_find
 -- of_block adds the messages of a range after a place: {place, end, value}.
 local function of_block(all, block, ends, after)
   local ordinal, ms, left = block.first, block.ms, count_bits(block.bits)
@@ -21,7 +21,7 @@ local function of_block(all, block, ends, after)
     local step = math.min(100, left) -- more would be read in vain, and may be large
     local got = call('XRANGE', log, id_of(ms, ordinal), '+', 'COUNT', text_of(step))
     for i = 1, #got do
-      ms, ordinal = place_of(got[i][1])
+      ms, ordinal = parse_id(got[i][1])
       if ordinal >= topic.first and has_bit(block, ordinal) then
         left = left - 1
         local pos = pos_of(ms, ordinal)
@@ -68,7 +68,10 @@ local function set_page(most)
 end
 -- @call
 bind_group(limits)
-if not read_group(group) then return {'config', '?'} end
+do
+  local refused = read_group(group)
+  if refused then return refused end
+end
 if is_behind() then return {'behind'} end
 if state == 'done' then return {'ok', now, 0, {}, '', ''} end
 local most, bytes, found = tonumber(most), 0, {}

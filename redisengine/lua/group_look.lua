@@ -6,12 +6,12 @@
 --         (version limits group)... as in group_reserve
 -- RETURNS {us, {deliverable, next, announced}, ...}, as in look
 --
--- @include clock now limits numbers group_closing bucket log upcoming group_head group_look
+-- @include clock now limits numbers group_closing soonest bucket message log upcoming group_head group_look
 local result = {us}
 for i = 0, #KEYS / 10 - 1 do
   local version, limits = ARGV[2 + 3 * i], ARGV[3 + 3 * i]
   config, log, heads, entries, ready, waiting, blocked, ranges, leased, tally = unpack(KEYS, 10 * i + 1, 10 * i + 10)
-  if call('GETRANGE', config, '0', '15') ~= version or not read_group(ARGV[4 + 3 * i]) then
+  if call('GETRANGE', config, '0', '15') ~= version or read_group(ARGV[4 + 3 * i]) then
     result[#result + 1] = {-1, 0, 0}
   else
     bind_group(limits)

@@ -18,8 +18,8 @@
 --         stream. more is 1 if more steps are needed, 2 if the next message does not fit: its body has no room, or one
 --         of the messages is a suspect. before is how many held messages come before the new ones
 --
--- @include guard clock now limits numbers group_closing bucket log message ranges upcoming types entering group_head
--- @include pages group_types group held group_look group_mark group_close group_begin
+-- @include guard clock now limits numbers group_closing soonest bucket message log ranges upcoming types entering
+-- @include group_head pages group_types group held group_look group_mark group_close group_begin
 local full         -- whether a message was left because it does not fit into the answer
 local ends         -- when the leases end
 local bytes        -- the remaining room
@@ -73,7 +73,7 @@ local function next_entries(most)
   return call('XRANGE', log, '(' .. id_of(g.cursor_ms, g.cursor), '+', 'COUNT', text_of(step)), step
 end
 
--- pass moves the cursor over a message. Another program has deleted the messages in between.
+-- pass moves the cursor over a message. Another program has deleted or damaged the messages in between.
 local function pass(ms, ordinal)
   if ordinal > g.cursor + 1 then count('missed', ordinal - g.cursor - 1) end
   g.cursor, g.cursor_ms = ordinal, ms
@@ -111,8 +111,8 @@ end
 local function take_row(got)
   local n = #got
   if n == 0 or #fresh > 0 or topic.largest * n > bytes then return false end
-  local first_ms, first = place_of(got[1][1])
-  local ms, last = place_of(got[n][1])
+  local first_ms, first = parse_id(got[1][1])
+  local ms, last = parse_id(got[n][1])
   if first ~= g.cursor + 1 or last ~= g.cursor + n or last > topic.last then return false end
   fresh, bytes = got, bytes - topic.largest * n
   g.cursor, g.cursor_ms = last, ms
@@ -125,9 +125,9 @@ end
 local function take_entries(got, left, ordinals, block)
   local handed, holds_more = 0, 0
   for i = 1, #got do
-    local ms, ordinal = place_of(got[i][1])
-    if ordinal > topic.last or handed == left or holds_more == beyond then return handed, holds_more, true end
-    local value = ordinal > g.cursor and entry_value(got[i])
+    local ms, ordinal = parse_id(got[i][1])
+    if handed == left or holds_more == beyond then return handed, holds_more, true end
+    local value = ordinal > g.cursor and ordinal <= topic.last and entry_value(got[i])
     local kind = 'passed'
     if value and own.filter and not matches(own.filter, value) then
       count('filtered')
@@ -135,10 +135,12 @@ local function take_entries(got, left, ordinals, block)
     elseif value then
       kind = accept(ms, ordinal, value, got[i])
       if kind == 'full' then return handed, holds_more, true end
-    elseif ordinal > g.cursor then
-      count('missed')
     end
-    if ordinal > g.cursor then pass(ms, ordinal) else g.cursor_ms = math.max(g.cursor_ms, ms) end
+    if value then
+      pass(ms, ordinal)
+    elseif ms <= topic.last_ms then -- another program's entry, or a damaged one: the next message shows what is missed
+      g.cursor_ms = math.max(g.cursor_ms, ms)
+    end
     if kind == 'leased' then
       if #ordinals == 0 then block.ms = ms end
       ordinals[#ordinals + 1] = ordinal
@@ -181,13 +183,6 @@ function note_consumer()
   local over = call('ZCARD', consumers) - 1000
   if over > 0 then call('ZREMRANGEBYRANK', consumers, '0', text_of(over - 1)) end
 end
-end
-
--- take_rate counts deliveries against the rate.
-local function take_rate(delivered)
-  if rate == -1 or delivered == 0 then return end
-  bucket_taken = bucket_taken + delivered
-  call('HSET', tally, 'bucket_taken', string.format('%.17g', bucket_taken), 'bucket_at', now_text)
 end
 
 -- hand_out takes ready messages and new ones. It reports whether there are more.

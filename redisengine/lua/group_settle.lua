@@ -13,8 +13,8 @@
 --         {'ok', {bitmap, ...}, {i, ...}}: for each triple the messages that were not current, '' for none; and the
 --         places, from 1, of other outcomes that were not current
 --
--- @include guard clock now limits due_at numbers group_closing bucket log ranges upcoming types entering group_head
--- @include pages group_types group backoff held group_look group_mark group_close group_begin
+-- @include guard clock now limits due_at numbers group_closing soonest bucket message log ranges upcoming types
+-- @include entering group_head pages group_types group backoff held group_look group_mark group_close group_begin
 local FIRST = 6 -- the place of the first triple
 local ended  -- whether a delivery has ended
 local opened -- by token, the ranges of outcomes other than plain acks

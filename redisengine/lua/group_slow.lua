@@ -7,8 +7,8 @@
 --         then how long to close the group and the reason, as in slow
 -- RETURNS {'config', value} | {'behind'} | {'ok', us, until, reason}, as in slow
 --
--- @include guard clock now limits numbers group_closing bucket log ranges upcoming types entering group_head pages
--- @include group_types group held group_look group_mark group_close group_begin
+-- @include guard clock now limits numbers group_closing soonest bucket message log ranges upcoming types entering
+-- @include group_head pages group_types group held group_look group_mark group_close group_begin
 local slow, reason = ARGV[5], ARGV[6]
 if slow ~= '' then
   if slow == '-1' then closing.reopen() else closing.extend(tonumber(slow), reason) end

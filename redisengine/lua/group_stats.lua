@@ -11,7 +11,7 @@
 --         entry time of the first needed message, 0 for none; 1 at max_held, then the keys that block most, each after
 --         its number; 1 if the group is parked; when the group opens, 0 for an open one, and why it is closed
 --
--- @include guard clock now limits numbers group_closing log group_head pages group
+-- @include guard clock now limits numbers group_closing message log group_head pages group
 local HOUR = 3600000
 
 -- needed_since returns the entry time of the first message that the group needs, 0 for none.
@@ -39,17 +39,20 @@ local function oldest_ready()
   local oldest = 0
   for _, pos in ipairs(call('ZRANGE', ready, '0', '999')) do
     local _, ms = ordinal_of(pos)
-    if oldest == 0 or ms < oldest then oldest = ms end
+    if oldest == 0 or ms > 0 and ms < oldest then oldest = ms end
   end
   for _, pos in ipairs(call('ZRANGEBYSCORE', waiting, '-inf', now_text, 'LIMIT', '0', '1000')) do
     local _, ms = ordinal_of(pos)
-    if oldest == 0 or ms < oldest then oldest = ms end
+    if oldest == 0 or ms > 0 and ms < oldest then oldest = ms end
   end
   return oldest
 end
 -- @call
 bind_group(limits)
-if not read_group(group) then return {'config', '?'} end
+do
+  local refused = read_group(group)
+  if refused then return refused end
+end
 if is_behind() then return {'behind'} end
 local late = call('ZCOUNT', waiting, '-inf', now_text)
 local size = {

@@ -12,7 +12,7 @@
 --         announced    the time for which a process keeps a timer, 0 for none
 --         due          1 if a tick is due
 --
--- @include clock now limits ticks closing bucket moments
+-- @include clock now limits ticks closing soonest bucket moments
 local result, looked = {us}, 0
 for i = 0, #KEYS / 8 - 1 do
   local version, limits = ARGV[2 + 2 * i], ARGV[3 + 2 * i]

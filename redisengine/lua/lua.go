@@ -315,6 +315,7 @@ func Writing() []string {
 		"unlink",
 		"publish",
 		"xadd",
+		"xdel",
 		"xtrim",
 		"rpush",
 		"ltrim",

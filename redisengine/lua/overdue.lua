@@ -8,11 +8,7 @@
 --         where something is overdue, and minus the position of a shard with another configuration; the first tick of
 --         each shard that has one
 --
--- @include clock now limits ticks
-local function head_of(set)
-  return tonumber(call('ZRANGE', set, '0', '0', 'WITHSCORES')[2])
-end
-
+-- @include clock now limits ticks soonest
 local function passed(set, by)
   local first = head_of(set)
   return first and first + by <= now

@@ -23,8 +23,8 @@
 --         with the state; 'merged' with the number and own alias; 'full'; 'ttl' if the TTL ends before the job is due;
 --         'taken' if another job has the number
 --
--- @include guard clock now limits ticks pending policy job sets keys finish find due_at closing bucket moments marker
--- @include wake mark_new pushing
+-- @include guard clock now limits ticks pending policy job sets keys finish find due_at closing soonest bucket
+-- @include moments marker wake mark_new pushing
 local FIRST = 6 -- the place of the first number
 
 local all_kinds
@@ -71,10 +71,10 @@ function who_is_there(args, jobs, own)
 end
 
 -- read_keys reads ahead who holds the keys of the jobs.
-function read_keys(both)
+function read_keys(keys)
   local orders, merges = {}, {}
-  for i = 1, #both, 2 do
-    local order, merge_key = both[i], both[i + 1]
+  for i = 1, #keys, 2 do
+    local order, merge_key = keys[i], keys[i + 1]
     if order ~= '' then orders[#orders + 1] = order end
     if merge_key ~= '' then merges[#merges + 1] = merge_name(order, merge_key) end
   end
@@ -82,7 +82,8 @@ function read_keys(both)
   read_ahead(alias, alias_now, merges)
 end
 
--- read_about reads what is said of all jobs.
+-- read_about reads what is said of all jobs of the call. It returns for each job its kind, due moment, own ID and keys
+-- (order key and merge key in turn), nil where all have the same or none; and whether all IDs differ.
 function read_about()
   local a = about ~= '' and cmsgpack.unpack(about)
   all_kinds = a and a[1] or {{-1, 0, 0, ''}}
@@ -93,11 +94,11 @@ function read_about()
   end
   if not a then
     one_due = now
-    return nil, nil, nil, nil, true
+    return {distinct = true}
   end
   local each = type(a[3]) == 'table' and a[3]
   one_due = not each and due_at(a[3])
-  return a[2], each, a[4], a[5], a[6] == 1
+  return {kinds = a[2] or nil, dues = each or nil, own = a[4] or nil, keys = a[5] or nil, distinct = a[6] == 1}
 end
 end
 
@@ -144,10 +145,12 @@ local function keep_apart(n, order, kind, due)
 end
 
 -- push_all pushes the jobs of a call, each as if it came alone. Those that meet no other job are stored together;
--- push stores the others, each in its turn: all of them if the queue has a bound, or an ID is there twice.
-local function push_all(args, jobs, kind_of, due_of, own, there, both, distinct, results)
+-- push stores the others, each in its turn: all of them if the queue has a bound, or an ID is there twice. batch is
+-- what read_about returned, with the number of the jobs and with those that may be there already.
+local function push_all(args, batch, results)
+  local jobs, kinds, dues, own, keys, there = batch.jobs, batch.kinds, batch.dues, batch.own, batch.keys, batch.there
   local tails = FIRST + jobs - 1 -- the place before the first record
-  local alone = distinct and not vacant
+  local alone = batch.distinct and not vacant
   local kind, due
   local record_list, ready_list, delayed_list, r, y, d = sized(args, jobs), {}, {}, 0, 0, 0
   if one_due and one_due <= now then ready_list = sized(args, jobs) end
@@ -161,15 +164,15 @@ local function push_all(args, jobs, kind_of, due_of, own, there, both, distinct,
 
   local head, fits -- of the kind and the moment; most calls have one of each
   for i = 1, jobs do
-    if i == 1 or kind_of or due_of then
-      kind, due = all_kinds[kind_of and kind_of[i] or 1], one_due or due_at(due_of[i])
+    if i == 1 or kinds or dues then
+      kind, due = all_kinds[kinds and kinds[i] or 1], one_due or due_at(dues[i])
       fits = alone and not kind.large and due <= kind.latest and (due > now and 'delayed' or 'ready')
       head, kind.rank = kind.due == due and kind.head, nil
     end
     local n, order, merge_key, name = args[FIRST + i - 1], '', ''
     local state = not there[i] and fits
-    if both then
-      order, merge_key = both[2 * i - 1], both[2 * i]
+    if keys then
+      order, merge_key = keys[2 * i - 1], keys[2 * i]
       name = merge_key ~= '' and merge_name(order, merge_key)
       if state and name and merges(name, kind) then state = false end
       if state == 'ready' and order ~= '' then state = keep_apart(n, order, kind, due) end
@@ -203,12 +206,12 @@ end
 
 -- push_call reads the arguments, pushes the jobs, and returns the answer.
 function push_call(args)
-  local jobs, results = tonumber(size), {'ok'}
-  local kind_of, due_of, own, both, distinct = read_about()
-  body_at = FIRST + 2 * jobs - 1
-  local there = who_is_there(args, jobs, own)
-  if both then read_keys(both) end
-  push_all(args, jobs, kind_of, due_of, own, there, both, distinct, results)
+  local batch, results = read_about(), {'ok'}
+  batch.jobs = tonumber(size)
+  body_at = FIRST + 2 * batch.jobs - 1
+  batch.there = who_is_there(args, batch.jobs, batch.own)
+  if batch.keys then read_keys(batch.keys) end
+  push_all(args, batch, results)
   if new_jobs > 0 then count('pushed', new_jobs) end
   return results
 end

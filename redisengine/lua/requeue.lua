@@ -13,8 +13,8 @@
 --         {'ok', {outcome, ...}, ...} for each job: {'none'}, {'conflict', state}, {state, number, own alias}, or
 --         {'merged', number, own alias, number and own alias of the job that it was merged into}
 --
--- @include guard clock now limits ticks pending policy job sets keys finish find closing bucket moments marker wake
--- @include close
+-- @include guard clock now limits ticks pending policy job sets keys finish find closing soonest bucket moments
+-- @include marker wake close
 local function requeue(j)
   if not j then return {'none'} end
   if j.state ~= 'dead' then return {'conflict', state_now(j)} end

@@ -22,12 +22,13 @@
 --                  has no room or one of the jobs is a suspect; 4 more if a tick is due, which only a call reports that
 --                  looked for the next moment
 --
--- @include guard clock now limits ticks pending policy job sets keys finish closing bucket moments marker wake forward
+-- @include guard clock now limits ticks pending policy job sets keys finish closing soonest bucket moments marker
+-- @include wake forward
 local RUN_SIZE = 26 -- bytes of a run state, without the rest
 local full         -- whether a deliverable job was left because it does not go with the others
 local changed      -- whether anything but leases has changed
 local texts        -- the policies of the jobs, places and texts in turn
-local take, mark_left, leave_ready, earliest, take_rate
+local take, mark_left, leave_ready, earliest
 
 do
 -- A job that is looked at by itself is a table: n, record, place (of its policy); run_text and run if it has a run
@@ -274,13 +275,6 @@ local function columns(jobs)
     any = any or j.run_text
   end
   return numbers, found, any and runs or {}
-end
-
--- take_rate counts deliveries against the rate.
-function take_rate(delivered)
-  if rate == -1 or delivered == 0 then return end
-  bucket_taken = bucket_taken + delivered
-  call('HSET', tally, 'bucket_taken', string.format('%.17g', bucket_taken), 'bucket_at', now_text)
 end
 
 -- mark_left sets the marker to the jobs that are left, if nothing has happened but that n jobs were leased till

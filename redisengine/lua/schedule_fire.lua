@@ -23,8 +23,8 @@
 --         status   of each item: 'not_found', 'stale', 'early', 'full', 'taken' if another job has the number, 'fired'
 --         outcome  of its run: 'created', or as in push
 --
--- @include guard clock now limits ticks pending policy job sets keys finish find due_at closing bucket moments marker
--- @include wake pushing schedule
+-- @include guard clock now limits ticks pending policy job sets keys finish find due_at closing soonest bucket
+-- @include moments marker wake pushing schedule
 local MOST_MISSED = 1000 -- of one item
 
 local by_name -- the schedules that this call has read: name → schedule, false for none

@@ -11,8 +11,8 @@
 -- RETURNS {'config', value}
 --         {'ok', i, j, ...}: the positions, from 1, of outcomes whose receipt is not current
 --
--- @include guard clock limits ticks pending policy job sets keys finish due_at backoff closing bucket moments marker
--- @include wake forward ulid close
+-- @include guard clock limits ticks pending policy job sets keys finish due_at backoff closing soonest bucket moments
+-- @include marker wake forward ulid close
 local MOST_RELEASES = 1000 -- of a job: a release that closes the shard is a nack then
 local settle = {}
 

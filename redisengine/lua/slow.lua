@@ -8,7 +8,7 @@
 -- RETURNS {'config', value} | {'ok', us, until, reason}: the clock in microseconds; when the shard opens in ms, 0 for
 --         an open one
 --
--- @include guard clock now limits ticks pending closing bucket moments marker wake
+-- @include guard clock now limits ticks pending closing soonest bucket moments marker wake
 local slow, reason = ARGV[4], ARGV[5]
 if slow ~= '' then
   bound_by(limits)

@@ -11,8 +11,8 @@
 --         limits, packed
 -- RETURNS {'config', value} of the newer one | {'ok'}
 --
--- @include clock now limits version numbers group_closing bucket log upcoming group_head group_types group_look
--- @include group_mark
+-- @include clock now limits version numbers group_closing soonest bucket message log upcoming group_head group_types
+-- @include group_look group_mark
 local EACH = 15 -- keys of a group
 local FIRST = 4 -- keys before the groups
 
@@ -44,6 +44,7 @@ local function give(keys, args, i, was)
   bind(keys, i)
   local text = call('HGET', heads, name)
   this_group, g = name, text and unpack_head(text, GROUP)
+  if text and not g and gone ~= '1' then return end -- Check names the damaged numbers
   if gone == '1' or g and g.birth ~= birth then
     call('UNLINK', unpack(keys, FIRST + EACH * (i - 1) + 1, FIRST + EACH * i))
     call('HDEL', heads, name)
@@ -64,7 +65,10 @@ end
 -- @call
 local old = call('GET', config) or ''
 if number_of(old) > number_of(value) then return {'config', old} end
-read_topic(call('HGET', heads, ''))
+do
+  local refused = read_topic(call('HGET', heads, ''))
+  if refused then return refused end
+end
 local was = number_of(old)
 local groups = (#ARGV - 2) / 8
 call('XLEN', log) -- a log of another type ends the call before it has written

@@ -18,8 +18,8 @@ local result, bytes, taken = {}, 0, 0
 for i = 1, #listed, 2 do
   local record = call('HGET', records, listed[i])
   taken = taken + 1
-  if record then
-    local value = string.sub(record, 12)
+  local value = record and string.sub(record, 12)
+  if value and is_sound(value) then -- Check names the others
     local size = body_of(value)
     bytes = bytes + (whole == '1' and size or 0)
     if i > 1 and bytes > tonumber(room) then

@@ -11,9 +11,9 @@
 -- RETURNS {'config', value}
 --         {'ok', ms, first, odd}: the entry time, and the ordinal of the first message that entered; the others follow
 --         without a gap. odd has {place, outcome, ms, ordinal} of the others: 'delayed'; 'full' with the bound;
---         'exists' with the position, 0 if it has none
+--         'exists' with the position, 0 if it has none; 'used_up' if another program has used up the stream's IDs
 --
--- @include guard clock now due_at numbers log message types entering topic
+-- @include guard clock now due_at numbers message log types entering topic
 
 local remembered -- whether this call has stored an ID
 local make_room, known, remember
@@ -29,7 +29,7 @@ function make_room(bytes)
       local over = max_count ~= -1 and topic.last - most - topic.first + 2 + topic.waiting > max_count
       return false, over and 'max_count' or 'max_bytes'
     end
-    advance(topic.first + n, topic.first_ms, 'dropped')
+    trim_to(topic.first + n, topic.first_ms, 'dropped')
   end
   return false, 'max_bytes'
 end
@@ -62,9 +62,14 @@ local FIRST = 6 -- arguments before the first message
 -- the delayed ones is due.
 local function publish_all(args, all, dues)
   local first, odd, nearest = 0, {}
-  if not all and not dues and max_count == -1 and max_bytes == -1 then -- none can be odd
-    topic.published = topic.published + size
-    return append(args, FIRST, size), odd
+  if not all and not dues and max_count == -1 and max_bytes == -1 then -- all enter, or none
+    local at = enter(args, FIRST, size)
+    if at then
+      topic.published = topic.published + size
+      return at, odd
+    end
+    for i = 1, size do odd[i] = {i, 'used_up'} end
+    return 0, odd
   end
   for i = 1, size do
     local value, id = args[FIRST + i], all and all[i] or ''
@@ -77,17 +82,20 @@ local function publish_all(args, all, dues)
       odd[#odd + 1] = {i, 'exists', ms, ordinal}
     elseif not room then
       odd[#odd + 1] = {i, 'full', bound}
-    else
+    elseif due > now then
       topic.published = topic.published + 1
-      if due > now then
-        add_delayed(name_of(id, value), due, value)
-        remember(id, 0)
-        if not nearest or due < nearest then nearest = due end
-        odd[#odd + 1] = {i, 'delayed'}
-      else
-        local at = append(args, FIRST + i - 1, 1)
+      add_delayed(name_of(id, value), due, value)
+      remember(id, 0)
+      if not nearest or due < nearest then nearest = due end
+      odd[#odd + 1] = {i, 'delayed'}
+    else
+      local at = enter(args, FIRST + i - 1, 1)
+      if at then
+        topic.published = topic.published + 1
         remember(id, at)
         if first == 0 then first = at end
+      else
+        odd[#odd + 1] = {i, 'used_up'}
       end
     end
   end

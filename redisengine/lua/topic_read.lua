@@ -14,8 +14,11 @@
 --         more is 1 if others follow; due is when the next delayed message enters, 0 for none; lost is 1 if the log
 --         has lost the message that was seen
 --
--- @include guard clock now numbers log message upcoming
-read_topic(call('HGET', heads, ''))
+-- @include guard clock now numbers message log upcoming
+do
+  local refused = read_topic(call('HGET', heads, ''))
+  if refused then return refused end
+end
 local due = next_entry()
 
 local first, since, left, bytes = math.max(tonumber(from), topic.first), tonumber(at), tonumber(most), tonumber(room)
@@ -33,16 +36,15 @@ local function is_lost(ordinal, ms)
   local at = entered_at(math.max(ordinal, topic.first))
   if ms > (at or topic.last_ms) then return true end
   if not at or ordinal < topic.first then return false end
-  local _, stored = place_of(call('XRANGE', log, id_of(at, ordinal), '+', 'COUNT', '1')[1][1])
+  local _, stored = parse_id(call('XRANGE', log, id_of(at, ordinal), '+', 'COUNT', '1')[1][1])
   return stored == ordinal
 end
 
 -- take adds an entry to the page, and reports whether it fits.
 local function take(entry)
-  local _, ordinal = place_of(entry[1])
+  local _, ordinal = parse_id(entry[1])
   local value = entry_value(entry)
-  if ordinal < first or not value then return true end
-  if ordinal > topic.last then return false end
+  if ordinal < first or ordinal > topic.last or not value then return true end -- Check names it
   local size = body_of(value)
   if left == 0 or size > bytes and #found > 0 then
     more = true

@@ -8,8 +8,11 @@
 --         delayed message is due, 0 for none; the entry time of the first message; the names and numbers of the groups;
 --         and the entry time of the first message that some group needs, 0 for none
 --
--- @include guard clock now numbers log upcoming
-read_topic(call('HGET', heads, ''))
+-- @include guard clock now numbers message log upcoming
+do
+  local refused = read_topic(call('HGET', heads, ''))
+  if refused then return refused end
+end
 local due = next_entry() or 0
 local groups, all = {}, call('HGETALL', heads)
 for i = 1, #all, 2 do

@@ -5,7 +5,7 @@
 -- ARGV    clock version limits groups  as in topic_publish
 -- RETURNS {'config', value} | {'ok', more}
 --
--- @include guard clock now numbers log types entering topic
+-- @include guard clock now numbers message log types entering topic
 -- A clock that is set back, or a longer window, may need IDs again. So without a Publish they stay for another day.
 if topic.known > 0 then forget_old(math.max(dedupe, 0) + 86400000) end
 local free = frees(1)

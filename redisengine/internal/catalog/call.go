@@ -53,8 +53,20 @@ func (e *Catalog) readReply(name string, s *Shard, met int64, msg *rueidis.Redis
 	if r.Word == "config" {
 		return r, &Stale{Shard: s, Value: codec.Text(&r.Rest[0]), met: met}
 	}
+	if r.Word == "damaged" {
+		return r, damaged(codec.Text(&r.Rest[0]), codec.Text(&r.Rest[1]))
+	}
 	s.meet()
 	return r, nil
+}
+
+// damaged returns the error of a script that can't read a field of a hash. The script has changed
+// nothing.
+func damaged(key, field string) error {
+	return contract.Errorf(
+		duly.CodeCorrupt, "the field %q of the key %q can't be read: another program has written there, and nothing was "+
+			"done; run duly check --repair", field, key,
+	)
 }
 
 // Parallel calls f concurrently for every part and returns the first error. It returns Stale only

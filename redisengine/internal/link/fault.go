@@ -68,15 +68,17 @@ func (l *core) where() string {
 	return strings.Join(l.o.Addrs, ",")
 }
 
-// The kinds of values are hash, sorted set and text.
+// These are the kinds of values.
 const (
 	Unknown Kind = iota
 	Hash
 	SortedSet
 	Text
+	Stream
+	List
 )
 
-var kindNames = map[Kind]string{Hash: "hash", SortedSet: "sorted set", Text: "string"}
+var kindNames = map[Kind]string{Hash: "hash", SortedSet: "sorted set", Text: "string", Stream: "stream", List: "list"}
 
 // SetKinds sets the expected kind of each key, so that an error can name the key with another kind
 // of value. The server itself does not say which key it is. Call SetKinds before all other methods.
@@ -118,6 +120,10 @@ func (l *core) nameKey(ctx context.Context, err error, keys []string) error {
 			cmds = append(cmds, b.Zcard().Key(key).Build())
 		case Text:
 			cmds = append(cmds, b.Getrange().Key(key).Start(0).End(0).Build())
+		case Stream:
+			cmds = append(cmds, b.Xlen().Key(key).Build())
+		case List:
+			cmds = append(cmds, b.Llen().Key(key).Build())
 		default:
 			continue
 		}

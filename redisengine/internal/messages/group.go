@@ -56,7 +56,7 @@ func (g *Group) Deliveries(r []rueidis.RedisMessage, t Token) (all []duly.Delive
 	add := func(p Place, value string, failures, stalls int) {
 		var d duly.Delivery
 		if !g.job(&d.Job, p, value) {
-			// Check reports the damaged message, and its lease ends.
+			// Check reports the damaged message. When its lease ends, it counts as missed.
 			return
 		}
 		parts := contract.ReceiptParts{Queue: g.Ref.Name, Shard: g.Shard.Index, Number: g.Shard.Position(p),

@@ -150,7 +150,7 @@ func ReadEntry(m *rueidis.RedisMessage) (p Place, value string, ok bool) {
 	}
 	p, ok = readID(codec.Text(&items[0]))
 	fields := codec.Elements(&items[1])
-	if !ok || len(fields) != 2 {
+	if !ok || len(fields) != 2 || codec.Text(&fields[0]) != "m" {
 		return p, "", false
 	}
 	return p, codec.Text(&fields[1]), true

@@ -70,7 +70,7 @@ var keyKinds = map[string]link.Kind{
 	"libraries": link.Hash,
 	"topics":    link.SortedSet, "heads": link.Hash, "entries": link.SortedSet, "ids": link.Hash,
 	"ranges": link.SortedSet, "firsts": link.SortedSet, "blocks": link.Hash, "waiting": link.SortedSet,
-	"held": link.SortedSet, "copies": link.Hash, "consumers": link.SortedSet,
+	"held": link.SortedSet, "copies": link.Hash, "consumers": link.SortedSet, "log": link.Stream, "seen": link.List,
 }
 
 // kindOf returns the type of value that a key must have.

@@ -21,10 +21,10 @@ import (
 const maxPasses = 4
 
 // topicParts and groupParts are the parts that the scripts topic_check and group_check check. The
-// numbers come last.
+// log comes first, because a repair may have to take the numbers from it. The numbers come last.
 var (
-	topicParts = []string{"log", "records", "entries", "delayed", "numbers"}
-	groupParts = []string{"run", "held", "sets", "ranges", "blocks", "busy", "dead", "copies", "numbers"}
+	topicParts = []string{"log", "messages", "groups", "records", "entries", "delayed", "numbers"}
+	groupParts = []string{"run", "held", "sets", "ranges", "leases", "blocks", "busy", "dead", "copies", "numbers"}
 )
 
 // checking is a Check of the topics of a namespace.
@@ -82,8 +82,12 @@ func (c *checking) markersAgain(ctx context.Context) error {
 }
 
 func (c *checking) fault(ref duly.QueueRef, kind, id, detail string) {
-	c.found(contract.Fault{Kind: kind, Queue: ref, ID: id, Detail: detail, Repaired: c.repair})
-	if c.repair {
+	c.report(contract.Fault{Kind: kind, Queue: ref, ID: id, Detail: detail, Repaired: c.repair})
+}
+
+func (c *checking) report(f contract.Fault) {
+	c.found(f)
+	if f.Repaired {
 		c.mended++
 	}
 }
@@ -92,10 +96,10 @@ func (c *checking) topic(ctx context.Context, ref duly.QueueRef) error {
 	var w catalog.Walk
 	return c.e.WithTopic(ctx, ref, func(q *catalog.Queue) error {
 		return w.Each(q, 0, func(s *catalog.Shard) error {
-			// A missing group is repaired first, because its own check needs it.
-			err := c.groups(ctx, q, s)
+			err := c.all(topicParts, func(part string, counts bool) error { return c.part(ctx, q, s, part, counts) })
+			// A missing group is repaired before its own check, which needs it.
 			if err == nil {
-				err = c.all(topicParts, func(part string, counts bool) error { return c.part(ctx, q, s, part, counts) })
+				err = c.groups(ctx, q, s)
 			}
 			if err := c.unreadable(q, s, err); err != nil {
 				return err
@@ -119,11 +123,12 @@ func (c *checking) unreadable(q *catalog.Queue, s *catalog.Shard, err error) err
 	if !ok || e.Code != duly.CodeCorrupt && e.Code != duly.CodeInternal {
 		return err
 	}
-	c.found(contract.Fault{Kind: "shard_unreadable", Queue: q.Ref, Detail: fmt.Sprintf(
-		"shard %d can't be checked: one of its keys has another type, or a value that duly has not written; "+
-			"remove that, then run duly check --repair",
-		s.Index,
-	)})
+	why := e.Message
+	if e.Code == duly.CodeInternal {
+		why = "one of its keys has a value that duly has not written; remove that, then run duly check --repair"
+	}
+	c.found(contract.Fault{Kind: "shard_unreadable", Queue: q.Ref,
+		Detail: fmt.Sprintf("shard %d can't be checked: %s", s.Index, why)})
 	return nil
 }
 
@@ -240,7 +245,10 @@ func (c *checking) call(ctx context.Context, q *catalog.Queue, s *catalog.Shard,
 		if p, ok := messages.ReadPlace(codec.Text(&f[1])); ok {
 			id = messages.ShardOf(topic, s.Index).Position(p).String()
 		}
-		c.fault(q.Ref, codec.Text(&f[0]), id, codec.Text(&f[2]))
+		// The operator has to end a fault that a repair leaves.
+		stays := len(f) > 3 && codec.Integer(&f[3]) == 1
+		c.report(contract.Fault{Kind: codec.Text(&f[0]), Queue: q.Ref, ID: id, Detail: codec.Text(&f[2]),
+			Repaired: c.repair && !stays})
 	}
 	c.looked += codec.Integer(&r.Rest[2])
 	return codec.Text(&r.Rest[0]), nil

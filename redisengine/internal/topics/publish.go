@@ -229,7 +229,7 @@ func (p *publish) shard(ctx context.Context, q *catalog.Queue, s *catalog.Shard,
 				r.ID = p.all[i.place].ID
 				r.Status, r.Position = duly.Created, at.Position(messages.Place{Ordinal: ordinals[k], Millis: ms})
 			} else {
-				*r = oddResult(q, at, i, codec.Elements(&odd[k]))
+				*r = oddResult(q, s, i, codec.Elements(&odd[k]))
 			}
 			// The message is stored but not confirmed, so the caller gets the error.
 			if r.Err == nil {
@@ -245,16 +245,18 @@ func (p *publish) shard(ctx context.Context, q *catalog.Queue, s *catalog.Shard,
 }
 
 // oddResult returns the answer for a message that did not simply enter.
-func oddResult(q *catalog.Queue, at messages.Shard, i *item, r []rueidis.RedisMessage) duly.PublishResult {
+func oddResult(q *catalog.Queue, s *catalog.Shard, i *item, r []rueidis.RedisMessage) duly.PublishResult {
 	switch codec.Text(&r[1]) {
 	case "delayed":
 		return duly.PublishResult{Status: duly.Created, ID: i.id}
 	case "exists":
 		result := duly.PublishResult{Status: duly.Exists, ID: i.id}
 		if p := (messages.Place{Ordinal: uint64(codec.Integer(&r[3])), Millis: codec.Integer(&r[2])}); p.Ordinal > 0 {
-			result.Position = at.Position(p)
+			result.Position = messages.ShardOf(q.Ref, s.Index).Position(p)
 		}
 		return result
+	case "used_up":
+		return duly.PublishResult{ID: i.id, Err: usedUp(s.Tag + "log")}
 	}
 	c := q.Topic.Config
 	setting, bound := "max_bytes", c.MaxBytes
@@ -262,6 +264,15 @@ func oddResult(q *catalog.Queue, at messages.Shard, i *item, r []rueidis.RedisMe
 		setting, bound = "max_count", int64(c.MaxCount)
 	}
 	return duly.PublishResult{ID: i.id, Err: contract.TopicFull(q.Ref, setting, bound)}
+}
+
+// usedUp returns the error for a log whose last entry has the last position. Deleting the key is
+// the only way to lower its last ID that works on all servers.
+func usedUp(key string) error {
+	return contract.Errorf(
+		duly.CodeCorrupt, "no message can enter the log %q: another program has added an entry at its last position; "+
+			"let the groups finish their messages, delete this key, then run duly check --repair", key,
+	)
 }
 
 // send runs a batched publish.

@@ -1,12 +1,19 @@
+-- The rate of a queue or a group, and what pause, closing and limits allow.
+local open, opens_at, take_rate
 
-local open, opens_at
 do
+-- finite returns the number of a text, 0 for none and for one that Check names.
+local function finite(text)
+  local number = tonumber(text or '0')
+  return number and number - number == 0 and number or 0
+end
+
 -- The token bucket of the queue's rate: how many are missing from a full one, and when that was so. The arithmetic is
 -- that of the contract's Bucket, in the same order.
 local function fill_bucket()
   if bucket_at == now then return end
   local b = call('HMGET', tally, 'bucket_taken', 'bucket_at')
-  bucket_taken, bucket_at = tonumber(b[1] or '0'), tonumber(b[2] or '0')
+  bucket_taken, bucket_at = finite(b[1]), finite(b[2])
   local elapsed = now - bucket_at
   if elapsed > 0 then bucket_taken = bucket_taken - elapsed * rate / 1000 end
   bucket_taken = math.min(math.max(bucket_taken, 0), burst)
@@ -31,5 +38,12 @@ function opens_at()
   local missing = 1 - (burst - bucket_taken)
   if missing <= 1e-9 then return now end
   return now + math.ceil(missing * 1000 / rate - 1e-6)
+end
+
+-- take_rate counts deliveries against the rate.
+function take_rate(delivered)
+  if rate == -1 or delivered == 0 then return end
+  bucket_taken = bucket_taken + delivered
+  call('HSET', tally, 'bucket_taken', string.format('%.17g', bucket_taken), 'bucket_at', now_text)
 end
 end

@@ -4,12 +4,15 @@ local pos_of, ordinal_of, count, read_copy, value_of, read_message, find_message
   new_message, free_key, hold_key, blocked_member
 
 do
+local PLACE = 11 -- bytes of a place
+
 function pos_of(ms, ordinal)
   return struct.pack('>I5I6', ordinal, ms)
 end
 
--- ordinal_of returns the ordinal and the entry time of a place.
+-- ordinal_of returns the ordinal and the entry time of a place, 0 and 0 for a text that is none.
 function ordinal_of(pos)
+  if #pos ~= PLACE then return 0, 0 end
   local ordinal, ms = struct.unpack('>I5I6', pos)
   return ordinal, ms
 end
@@ -25,6 +28,7 @@ end
 
 -- read_message returns a held message outside of a range, false if there is none.
 function read_message(pos)
+  if #pos ~= PLACE then return false end
   local m = find_message((ordinal_of(pos)))
   return m and m.pos == pos and m
 end
@@ -43,8 +47,9 @@ function read_copy(pos)
   local text = call('HGET', copies, pos)
   if not text or #text < 10 then return false end
   local failures, stalls, size = struct.unpack('>I4I4I2', text)
-  if #text < 11 + size then return false end
-  return failures, stalls, string.sub(text, 11, 10 + size), string.sub(text, 11 + size)
+  local value = string.sub(text, 11 + size)
+  if not is_sound(value) then return false end
+  return failures, stalls, string.sub(text, 11, 10 + size), value
 end
 
 -- value_of returns the value of a held message, from the log or from its copy; false if that is gone.
@@ -89,16 +94,20 @@ end
 function free_key(m)
   if m.key == '' or call('HGET', busy, m.key) ~= m.pos then return end
   local prefix = string.char(#m.key) .. m.key
-  local last = prefix .. string.rep('\255', 12)
-  local first = call('ZRANGEBYLEX', blocked, '[' .. prefix, '[' .. last, 'LIMIT', '0', '1')[1]
-  if not first then
-    call('HDEL', busy, m.key)
-    return
+  local last = prefix .. string.rep('\255', PLACE + 1)
+  for _ = 1, 1000 do
+    local first = call('ZRANGEBYLEX', blocked, '[' .. prefix, '[' .. last, 'LIMIT', '0', '1')[1]
+    if not first then break end
+    local pos = string.sub(first, #prefix + 1)
+    if #pos == PLACE then
+      call('HSET', busy, m.key, pos)
+      call('ZREM', blocked, first)
+      call('ZADD', ready, text_of((ordinal_of(pos))), pos)
+      return
+    end
+    call('ZREM', blocked, first) -- another program's entry
   end
-  local pos = string.sub(first, -11)
-  call('HSET', busy, m.key, pos)
-  call('ZREM', blocked, first)
-  call('ZADD', ready, text_of((ordinal_of(pos))), pos)
+  call('HDEL', busy, m.key)
 end
 
 -- forget removes a message, which has left its set already. keep_copy leaves its dead copy.

@@ -4,7 +4,10 @@
 -- @args limits group
 -- @call
 bind_group(limits)
-if not read_group(group) then return {'config', '?'} end
+do
+  local refused = read_group(group)
+  if refused then return refused end
+end
 check_log()
 check_group()
 enter_due()

@@ -3,7 +3,7 @@ local own        -- the configured limits that only a group has
 local kept       -- how many messages the group holds outside of ranges, if check_group has counted them. At 0, which is
                  -- usual, ready, waiting, blocked and leased are empty, and nothing reads them
 local page_count -- how many pages it has, likewise
-local bind_group, read_group, head_of, held_size, is_behind
+local bind_group, read_group, held_size, is_behind
 
 do
 -- bind_group unpacks the limits: the limits of a queue, then max_held, order, filter, tries, max stalls, backoff, lease
@@ -19,17 +19,15 @@ function bind_group(packed)
   bind_retention(l, 17)
 end
 
--- read_group reads the numbers of the shard and of the group. It returns false if the shard lacks the group.
+-- read_group reads the numbers of the shard and of the group. It returns the answer of a call that can't read them,
+-- or in whose shard there is no such group; false if it has read them.
 function read_group(name)
   local both = call('HMGET', heads, '', name)
-  read_topic(both[1])
-  if not both[2] then return false end
+  local refused = read_topic(both[1])
+  if refused then return refused end
+  if not both[2] then return {'config', '?'} end
   this_group, g = name, unpack_head(both[2], GROUP)
-  return true
-end
-
-function head_of(set)
-  return tonumber(call('ZRANGE', set, '0', '0', 'WITHSCORES')[2])
+  return not g and {'damaged', heads, name}
 end
 
 -- is_behind reports whether messages are gone that the group still holds or has not passed, or messages are still

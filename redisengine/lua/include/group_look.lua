@@ -14,9 +14,6 @@ function group_moments()
   if paused then return 0, false end
   local outside = kept ~= 0
   local n, next_one, run_out = outside and call('ZCARD', ready) or 0, false, false
-  local function soonest(at)
-    if at and at > now and at < 2 ^ 53 and (not next_one or at < next_one) then next_one = at end
-  end
   local lag = topic.last - math.max(g.cursor, topic.first - 1)
   local lost = g.low < topic.first -- the group may still hold messages that a drop has taken
   for _, set in ipairs(outside and {waiting, ranges, leased} or {ranges}) do
@@ -25,19 +22,19 @@ function group_moments()
       n = n + call('ZCOUNT', set, '-inf', now_text)
       run_out = run_out or set ~= waiting
     end
-    soonest(first)
+    next_one = soonest(next_one, first)
   end
   local entry = next_entry()
   if entry and entry <= now then lag = lag + 1 end
-  soonest(entry)
+  next_one = soonest(next_one, entry)
   if lag > 0 and (lost or held_size() < own.max_held) then n = n + lag end
   if outside and not own.keyed then n = n + call('ZCARD', blocked) end
   local free = group_open()
   -- The step of a Reserve makes room: it ends leases that have run out, and forgets messages that were dropped.
   local closed = closing.opens()
-  soonest(closed)
+  next_one = soonest(next_one, closed)
   if (run_out or lost) and max_leased ~= -1 and not closed then free = math.max(free, 1) end
-  if rate ~= -1 then soonest(opens_at()) end
+  if rate ~= -1 then next_one = soonest(next_one, opens_at()) end
   return math.min(n, free, 1000), next_one
 end
 end

@@ -91,7 +91,7 @@ function each_left(block, f)
     local step = math.min(most, last - ordinal + 1)
     local got = call('XRANGE', log, id_of(ms, ordinal), '+', 'COUNT', text_of(step))
     for i = 1, #got do
-      ms, ordinal = place_of(got[i][1])
+      ms, ordinal = parse_id(got[i][1])
       local value = entry_value(got[i])
       bytes_read = bytes_read + (value and #value or 0)
       if ordinal >= topic.first and ordinal <= last and has_bit(block, ordinal) and value then

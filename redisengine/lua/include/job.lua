@@ -105,7 +105,7 @@ function decode(n, r)
   return j
 end
 
--- head_of_record is a record up to its headers and body; headers says whether it has some.
+-- encode_head returns a record up to its headers and body; headers says whether it has some.
 local function encode_head(j, headers)
   local flags, parts = headers and HAS.HEADERS or 0, {}
   local function add(flag, text)

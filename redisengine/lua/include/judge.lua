@@ -1,7 +1,7 @@
 -- Finds the faults of a job, or of an entry that names one. Nothing here writes. A fault is {kind, detail}. The kinds
--- are part of the contract of Check, and check.go lists them.
+-- are part of the contract of Check, and faults.go lists them.
 local number_sets
-local body_place, gather, find_sets, end_of, holds_merge, named, wrong_entry, wrong_policy, done_at, judge
+local body_place, gather, find_sets, expiry_of, holds_merge, named, wrong_entry, wrong_policy, done_at, judge
 
 do
 -- blank has the fields of a job of which nothing is known.
@@ -114,8 +114,8 @@ function find_sets(j)
   return names
 end
 
--- end_of is when the job's time is over, as its expiry entry has to say; nil for none.
-function end_of(j)
+-- expiry_of is when the job's time is over, as its expiry entry has to say; nil for none.
+function expiry_of(j)
   if waiting(j.state) then return j.expires > 0 and j.expires or nil end
   local retain = j.state == 'done' and policy_of(j).retain or -1
   return retain >= 0 and j.at + retain or nil
@@ -137,7 +137,7 @@ function wrong_entry(of, name, n)
   if of == 'busy' then
     local ran = j and j.state == 'delayed' and j.run and j.run.ended > 0
     local holds = j and (j.state == 'ready' or j.state == 'leased' or ran)
-    return not (holds and j.order == name) and 'order_key_wrong' or nil
+    return not (holds and name ~= '' and j.order == name) and 'order_key_wrong' or nil
   end
   local kind = string.sub(name, 1, 1)
   if kind == 'm' then
@@ -177,7 +177,9 @@ end
 local DAY = 86400000
 local ahead_at_most = {leased = 367 * DAY, dead = DAY, done = DAY}
 
-local function possible(state, at) return at >= 0 and at <= now + ahead_at_most[state] end
+local function possible(state, at)
+  return at >= 0 and at <= now + ahead_at_most[state] and at == math.floor(at)
+end
 
 -- done_at is when a done job was acked, by its expiry, or now if it has none.
 function done_at(j)
@@ -213,7 +215,7 @@ local function judge_keys(j, found)
   if lacks_policy(j) then found('policy_missing') end
   if j.id ~= '' and call('HGET', alias, j.id) ~= j.n then found('alias_missing') end
   if holds_merge(j) and call('HGET', alias, merge_alias(j)) ~= j.n then found('merge_key_missing') end
-  local ends = end_of(j)
+  local ends = expiry_of(j)
   if ends and ends ~= j.ends then found('expiry_missing', string.format('at %.0f', ends)) end
   if not ends and j.ends then found('expiry_without_job', 'a ' .. j.state .. ' job has none') end
   local head = j.order ~= '' and call('HGET', busy, j.order)

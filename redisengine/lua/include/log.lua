@@ -4,7 +4,7 @@ local MOST_FREED = 10000  -- messages that one step frees
 local MOST_READ = 8388608 -- bytes of messages after which a call ends early and is repeated
 local keep, max_age, max_count, max_bytes, drops, eager -- what the configuration bounds; -1 is none
 local given_up -- how many messages this call has made invisible
-local id_of, place_of, first_since, entered_at, bind_retention, is_parked, needed, advance, is_over
+local id_of, parse_id, first_since, entered_at, bind_retention, is_parked, needed, trim_to, is_over
 local trim, frees, free_log, entry_value, read_entry
 
 do
@@ -13,22 +13,10 @@ function id_of(ms, ordinal)
   return string.format('%.0f-%.0f', ms, ordinal)
 end
 
--- place_of is the entry time and the ordinal of an ID.
-function place_of(id)
+-- parse_id is the entry time and the ordinal of an ID.
+function parse_id(id)
   local ms, ordinal = string.match(id, '^(%d+)-(%d+)$')
   return tonumber(ms), tonumber(ordinal)
-end
-
--- first_since is the first stored message that entered at a moment or later: its ordinal, and a moment that is not
--- later than its entry. Behind the end there is the next one.
-function first_since(ms)
-  if ms <= topic.first_ms then return topic.first, topic.first_ms end
-  local found = call('XRANGE', log, id_of(ms, 0), '+', 'COUNT', '1')[1]
-  if not found then return topic.last + 1, topic.last_ms end
-  local at, ordinal = place_of(found[1])
-  if ordinal > topic.last then return topic.last + 1, topic.last_ms end
-  if ordinal <= topic.first then return topic.first, topic.first_ms end
-  return ordinal, at
 end
 
 -- next_of is the entry time and the ordinal of the first message from an ID on, nil for none. It passes over entries
@@ -37,9 +25,20 @@ local function next_of(id)
   for _ = 1, 1000 do
     local entry = call('XRANGE', log, id, '+', 'COUNT', '1')[1]
     if not entry then return nil end
-    if entry_value(entry) then return place_of(entry[1]) end
+    local ms, ordinal = parse_id(entry[1])
+    if ordinal <= topic.last and entry_value(entry) then return ms, ordinal end
     id = '(' .. entry[1]
   end
+end
+
+-- first_since is the first stored message that entered at a moment or later: its ordinal, and a moment that is not
+-- later than its entry. Behind the end there is the next one.
+function first_since(ms)
+  if ms <= topic.first_ms then return topic.first, topic.first_ms end
+  local at, ordinal = next_of(id_of(ms, 0))
+  if not at then return topic.last + 1, topic.last_ms end
+  if ordinal <= topic.first then return topic.first, topic.first_ms end
+  return ordinal, at
 end
 
 -- entered_at is when the first message entered that the log stores from an ordinal on, nil if there is none. The stream
@@ -76,7 +75,9 @@ function needed()
     if all[i] ~= '' then
       local head = all[i] == this_group and g or unpack_head(all[i + 1], GROUP)
       any = true
-      if not is_parked(head) and math.max(head.low, topic.first) < low then
+      if not head then -- nobody knows what this group needs
+        low, low_ms, holder = topic.first, topic.first_ms, all[i]
+      elseif not is_parked(head) and math.max(head.low, topic.first) < low then
         low, low_ms, holder = head.low, head.low_ms, all[i]
       end
     end
@@ -100,7 +101,7 @@ local function size_of(n)
     local step = math.max(1, math.min(1000, topic.first + n - behind + 1, fit))
     local got = call('XRANGE', log, begin, '+', 'COUNT', text_of(step))
     for i = 1, #got do
-      local ms, ordinal = place_of(got[i][1])
+      local ms, ordinal = parse_id(got[i][1])
       if ordinal >= topic.first + n then
         topic.unread = left
         return math.min(bytes, topic.bytes), n, ms
@@ -116,9 +117,9 @@ local function size_of(n)
   return math.min(bytes, topic.bytes), math.max(1, math.min(n, behind - topic.first)), at
 end
 
--- advance makes the messages before an ordinal invisible, and counts them. A call gives up no more than a step may
+-- trim_to makes the messages before an ordinal invisible, and counts them. A call gives up no more than a step may
 -- delete, and reads no more than a step may read: then rest is 1.
-function advance(to, to_ms, counter)
+function trim_to(to, to_ms, counter)
   if to - topic.first > MOST_FREED - given_up then
     to, to_ms, topic.rest = topic.first + MOST_FREED - given_up, topic.first_ms, 1
   end
@@ -157,18 +158,18 @@ function trim()
       local young, young_ms = first_since(now - keep)
       if young < low then low, low_ms = young, young_ms end
     end
-    advance(low, low_ms, 'trimmed')
+    trim_to(low, low_ms, 'trimmed')
     if topic.rest == 1 then return end
   end
   if max_age >= 0 and topic.first <= topic.last and topic.first_ms + max_age < now then
     local to, ms = first_since(now - max_age)
-    advance(to, ms, 'dropped')
+    trim_to(to, ms, 'dropped')
     if topic.rest == 1 then return end
   end
   local over = is_over(0, 0)
   if over > 0 then
     local most = drops and topic.last + 1 or unneeded
-    advance(math.min(topic.first + over, most), topic.first_ms, 'dropped')
+    trim_to(math.min(topic.first + over, most), topic.first_ms, 'dropped')
   end
 end
 
@@ -187,10 +188,10 @@ function free_log()
   call('XTRIM', log, 'MINID', '~', id_of(topic.first_ms, topic.first), 'LIMIT', text_of(MOST_FREED))
 end
 
--- entry_value is the value of an entry of the stream, false for one that another program has added.
+-- entry_value is the value of an entry of the stream, false for one that another program has added or damaged.
 function entry_value(entry)
   local fields = entry[2]
-  return fields[1] == 'm' and #fields[2] > 0 and fields[2]
+  return fields[1] == 'm' and is_sound(fields[2]) and fields[2]
 end
 
 -- read_entry is the value of a message in the log, false if it is gone.

@@ -102,6 +102,7 @@ function mends.job_unreadable(j, why)
   if fallback ~= '' and j.id == '' then own_name(j) else write_record(j) end
 end
 
+do
 -- lost_state is where a job that is in no set has most likely been.
 local function lost_state(j)
   local r = running(j)
@@ -125,7 +126,9 @@ function mends.job_in_no_set(j)
     put_in(j, state)
   end
 end
+end
 
+do
 -- A job that may still be delivered stays, and is never early. A lease stays with its holder.
 local function one_state(j)
   local s = j.scores
@@ -143,6 +146,7 @@ function mends.job_in_two_sets(j)
     running(j).rest = rest_of('it stood among the done as well', '')
     write_run(j)
   end
+end
 end
 
 -- A lease that could not end ends now, and its job is taken back.
@@ -212,7 +216,7 @@ function mends.policy_missing(j)
 end
 
 function mends.expiry_missing(j)
-  call('ZADD', expiry, end_of(j), j.n)
+  call('ZADD', expiry, expiry_of(j), j.n)
 end
 
 function mends.expiry_without_job(j)

@@ -1,9 +1,42 @@
 -- A message in the log: the field m has its value, which Go writes. It begins with a byte of flags and the parts that
 -- the flags announce. The rest is the body.
-local HAS_ID, HAS_KEY, HAS_HEADERS = 1, 2, 4
-local body_of, id_in, key_of, name_of, matches
+local is_sound, body_of, id_in, key_of, name_of, matches
 
 do
+local HAS_ID, HAS_KEY, HAS_HEADERS, UNKNOWN = 1, 2, 4, 8 -- UNKNOWN is the first flag that no message has
+
+-- are_sound_headers reports whether headers that begin at a place end at stop.
+local function are_sound_headers(value, at, stop)
+  local texts = 0 -- name and value in turn, each after its length
+  while at <= stop do
+    local size, weight, b = 0, 1, 128
+    while b >= 128 and at <= stop and weight < 2 ^ 21 do
+      b = byte(value, at)
+      size, weight, at = size + b % 128 * weight, weight * 128, at + 1
+    end
+    at, texts = at + size, texts + 1
+    if b >= 128 then return false end
+  end
+  return at == stop + 1 and texts % 2 == 0
+end
+
+-- is_sound reports whether a value has all parts that its flags announce. Another program may have written or cut it.
+function is_sound(value)
+  local flags, at, size = byte(value), 2, #value
+  if flags == 0 then return true end
+  if not flags or flags >= UNKNOWN then return false end
+  for part = HAS_ID, HAS_KEY do
+    if flags % (2 * part) >= part then at = at + 1 + (byte(value, at) or size) end
+  end
+  if flags >= HAS_HEADERS then
+    if at + 1 > size then return false end
+    local begin = at + 2
+    at = begin + struct.unpack('>I2', value, at)
+    return at <= size + 1 and are_sound_headers(value, begin, at - 1)
+  end
+  return at <= size + 1
+end
+
 -- parts returns where ID, key, headers and body begin, 0 for a missing part.
 local function parts(value)
   local flags, at, id_at, key_at, headers_at = byte(value), 2, 0, 0, 0

@@ -20,13 +20,22 @@ local this_group, g       -- the name and the numbers of the group that this cal
 local unpack_head, pack_head, read_topic, save_topic, text_of
 
 do
+local TEXTS = {birth = true, holder = true} -- the others are numbers
+
 function text_of(number)
   return string.format('%.0f', number)
 end
 
+-- unpack_head returns packed numbers by their names, false for a damaged text.
 function unpack_head(text, names)
-  local a, head = cmsgpack.unpack(text), {}
-  for i = 1, #names do head[names[i]] = a[i] or 0 end
+  local packs, a = pcall(cmsgpack.unpack, text)
+  if not packs or type(a) ~= 'table' or not a[1] then return false end
+  local head = {}
+  for i = 1, #names do
+    local value = a[i] or 0 -- another version may have stored fewer
+    if type(value) ~= 'number' and not TEXTS[names[i]] then return false end
+    head[names[i]] = value
+  end
   return head
 end
 
@@ -43,9 +52,14 @@ local function fresh_topic()
   return t
 end
 
--- read_topic takes the numbers as they were read, false for none.
+-- read_topic takes the numbers as they were read, false for none. It returns the answer of a call that can't read them.
 function read_topic(text)
-  topic = text and unpack_head(text, TOPIC) or fresh_topic()
+  if not text then
+    topic = fresh_topic()
+  else
+    topic = unpack_head(text, TOPIC)
+  end
+  return not topic and {'damaged', heads, ''}
 end
 
 function save_topic()

@@ -16,12 +16,13 @@ do
 local STATE = 29 -- bytes of a state without token, key and error
 local PAGE = 256 -- bytes of states in a page, if it has more than one. Larger pages save memory, and cost CPU and file
 
--- is_page reports whether a text can be that of a page.
+-- is_page reports whether a text can be that of a page: token and key of each state end within it.
 function is_page(text)
   local at = 1
   while at + STATE - 1 <= #text do
     local size = struct.unpack('>I2', text, at)
-    if size < STATE then return false end
+    local fixed = byte(text, at + 13) < 2 and STATE or STATE + 8
+    if size < fixed or at + size - 1 > #text or size < fixed + byte(text, at + fixed - 1) then return false end
     at = at + size
   end
   return #text > 0 and at == #text + 1

@@ -198,9 +198,19 @@ function count(field, n)
   counted[field] = (counted[field] or 0) + (n or 1)
 end
 
+-- add adds to a counter. If that is no number, or has no room, it begins again: a call that has written must not fail,
+-- and Check corrects the others.
+local function add(field, n)
+  local answer = redis.pcall('HINCRBY', tally, field, n)
+  if type(answer) ~= 'table' then return end
+  local broken = string.find(answer.err, 'integer', 1, true) or string.find(answer.err, 'overflow', 1, true)
+  if broken then call('HDEL', tally, field) end
+  call('HINCRBY', tally, field, n)
+end
+
 function write_tally()
   for field, n in next, counted do
-    call('HINCRBY', tally, field, n)
+    add(field, n)
     counted[field] = nil
   end
 end
@@ -242,7 +252,7 @@ function flush()
 end
 
 -- flush_last writes what is pending at the end of a call. wakes_then: wake comes after it. The tally comes first:
--- nobody has read it, so it alone may be refused.
+-- nobody has read it, so it alone may be refused, for want of a right.
 function flush_last(wakes_then)
   if not any_pending then return end
   if wakes_then then check_look() end

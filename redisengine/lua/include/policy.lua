@@ -31,10 +31,12 @@ local function named_policy(a)
   }
 end
 
+local policy_at
+do
 local bare_policy = named_policy({16, 8, 30000000, -1, '', '', '', 0, '', 'exp:1s:1h', 30000000000, -1, 0})
 
 -- policy_at is the policy at a place, which is not INLINE. The defaults take the place of one that is lost.
-local function policy_at(place)
+function policy_at(place)
   if place == BARE then return bare_policy end
   local p = policies_now[place]
   if not p then
@@ -43,6 +45,7 @@ local function policy_at(place)
     policies_now[place] = p
   end
   return p
+end
 end
 
 local function policy_of(j)

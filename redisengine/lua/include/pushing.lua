@@ -79,8 +79,8 @@ local function merge(j, holder)
   return 'merged', holder.n, holder.id
 end
 
--- end_of is when the TTL of a kind ends, 0 for never. fire sets the end of a run, whose TTL counts from its tick.
-local function end_of(kind)
+-- ttl_end is when the TTL of a kind ends, 0 for never. fire sets the end of a run, whose TTL counts from its tick.
+local function ttl_end(kind)
   kind.expires = kind.expires or kind[1] >= 0 and ahead(kind[1]) or 0
   return kind.expires
 end
@@ -90,7 +90,7 @@ function head_of_kind(kind, due)
   if kind.due == due then return kind.head end
   if not kind.place then
     kind.place = kind[4] == '' and BARE or policy_place(kind[4])
-    kind.ends = text_of(end_of(kind))
+    kind.ends = text_of(ttl_end(kind))
   end
   local flags, parts = kind[3], ''
   if due ~= now then
@@ -131,8 +131,8 @@ function due_job_waits()
   return due_waits
 end
 
--- place_of is the state of a new job.
-local function place_of(j_due, n, order)
+-- new_state is the state of a new job.
+local function new_state(j_due, n, order)
   if j_due > now then return 'delayed' end
   if order == '' then return 'ready' end
   if due_job_waits() then return 'delayed' end
@@ -142,7 +142,7 @@ end
 -- store writes a new job. order and merge_key are '' for most.
 local function store(n, kind, due, rest, name, order, merge_key, body)
   local head = head_of_kind(kind, due)
-  local state = place_of(due, n, order)
+  local state = new_state(due, n, order)
   if body then hset(bodies, n, body) end
   hset(records, n, head .. rest)
   if name ~= '' then alias_set(name, n) end
@@ -180,7 +180,7 @@ end
 
 -- push is what becomes of one job: nil if it was created.
 function push(n, kind, due, rest, name, there, order, merge_key, body)
-  if end_of(kind) > 0 and due > end_of(kind) then return 'ttl' end
+  if ttl_end(kind) > 0 and due > ttl_end(kind) then return 'ttl' end
   if there or stored[known_by(n, name)] then
     local outcome, state = meet(n, name)
     if outcome then return outcome, state end

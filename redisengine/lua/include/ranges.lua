@@ -68,10 +68,10 @@ function has_bit(block, ordinal)
   return b and math.floor(b / 2 ^ (at % 8)) % 2 == 1
 end
 
--- read_block returns the block of a token, false for none.
+-- read_block returns the block of a token, false for none and for one that can't be read.
 function read_block(token)
   local text = call('HGET', blocks, token)
-  if not text then return false end
+  if not text or #text < 12 then return false end -- Check names a damaged one
   local first, ms = struct.unpack('>I5I6', text)
   return {token = token, first = first, ms = ms, bits = string.sub(text, 12)}
 end

@@ -33,7 +33,7 @@ function wake_groups(markers, names, nearest)
   if #names == 0 or entered == 0 and not nearest then return end
   local found = call('HMGET', heads, unpack(names))
   for i = 1, #names do
-    local head = found[i] and unpack_head(found[i], GROUP)
+    local head = found[i] and unpack_head(found[i], GROUP) -- Check names a damaged one
     -- A drop of messages that a stuck group holds may have made room in it.
     if head and entered > 0 and (head.stuck == 0 or head.low < topic.first) then
       call('ZADD', markers[8 + i], text_of(math.min(1000, topic.last - math.max(head.cursor, topic.first - 1))), 'now')
@@ -50,7 +50,10 @@ end
 local bounds = cmsgpack.unpack(limits)
 dedupe = bounds[1]
 bind_retention(bounds, 2)
-read_topic(call('HGET', heads, ''))
+do
+  local refused = read_topic(call('HGET', heads, ''))
+  if refused then return refused end
+end
 check_log()
 check_delayed()
 call('LLEN', seen)
