@@ -13,7 +13,7 @@ import (
 // broken connection.
 const (
 	discardBytes = 16 << 20
-	discardTime  = 2 * time.Second
+	discardTime  = 10 * time.Second
 )
 
 // netRest is the number of bytes that net/http itself reads of a body before it answers.
