@@ -182,7 +182,7 @@ func TestSchedulesBelongToQueues(t *testing.T) {
 }
 
 // Rule C17.35.
-func TestCheckTicks(t *testing.T) {
+func TestScheduleWithoutTicksIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		s     duly.Schedule
@@ -426,7 +426,7 @@ func TestAdvanceCountsTicks(t *testing.T) {
 }
 
 // Rules C17.56, C17.60 and C17.87.
-func TestPlanRun(t *testing.T) {
+func TestPlanOfAScheduledRun(t *testing.T) {
 	t.Parallel()
 	cfg := contract.DefaultQueueConfig()
 	now := clock.Epoch.Add(time.Minute)

@@ -81,7 +81,7 @@ func TestPartsOfAFrom(t *testing.T) {
 	}
 }
 
-func TestFilters(t *testing.T) {
+func TestFilterMatchesKeyAndHeaders(t *testing.T) {
 	t.Parallel()
 	f := duly.FilterOf(duly.Condition{Name: "Type", Value: "order & more"},
 		duly.Condition{Name: duly.FilterKey, Value: "a=b"})

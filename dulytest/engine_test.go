@@ -353,7 +353,7 @@ type failedTest struct {
 func (b *failedTest) Fatalf(format string, args ...any) { b.text += fmt.Sprintf(format, args...) }
 func (b *failedTest) Cleanup(f func())                  { b.TB.Cleanup(f) }
 
-func TestExpectationsFail(t *testing.T) {
+func TestUnmetExpectationFailsTheTest(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, want string

@@ -193,7 +193,7 @@ func TestWatchReconnects(t *testing.T) {
 
 // C14.47: a watch pauses after an early answer, and after a failure. After an answer, the next pause
 // is short again.
-func TestWatchPauses(t *testing.T) {
+func TestWatchPausesAfterAnEarlyAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f, c := newFeed(), clock.NewFake()

@@ -27,7 +27,7 @@ func feed(s *State, c Config, now *int64, n int, period time.Duration, class Cla
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 
 // Rule A7.1.
-func TestEffectiveLimits(t *testing.T) {
+func TestFactorLowersTheLimits(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		factor, rate  float64
@@ -129,7 +129,7 @@ func TestDecreasesAreApart(t *testing.T) {
 }
 
 // Rule A9.4.
-func TestGoodFactor(t *testing.T) {
+func TestDecreaseKeepsTheGoodFactor(t *testing.T) {
 	t.Parallel()
 	s, now := New(), int64(1000)
 	s.Factor, s.Good = 0.8, 1
@@ -143,7 +143,7 @@ func TestGoodFactor(t *testing.T) {
 }
 
 // Rule A11.
-func TestProbing(t *testing.T) {
+func TestProbingBeginsAfterFailures(t *testing.T) {
 	t.Parallel()
 	s, now := New(), int64(1000)
 	feed(&s, base, &now, 19, time.Millisecond, Failure)
@@ -201,7 +201,7 @@ func TestProbing(t *testing.T) {
 }
 
 // Rules A10.3 to A10.5, with the pause and the bound that the simulation has added.
-func TestIncrease(t *testing.T) {
+func TestFactorRisesAfterSuccesses(t *testing.T) {
 	t.Parallel()
 	start := func(factor, good float64) (State, int64) {
 		s := New()

@@ -162,7 +162,7 @@ var refused = []string{
 	"0 0 0 1 1 * 2027", "TZ=UTC 0 0 * * *", "CRON_TZ=Europe/Berlin 0 0 * * *",
 }
 
-func TestRefusedForms(t *testing.T) {
+func TestUnusualSpecsAreRefused(t *testing.T) {
 	t.Parallel()
 	lib := library(t, true)
 	for _, spec := range refused {

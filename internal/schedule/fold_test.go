@@ -264,7 +264,7 @@ func BenchmarkYearOfAbsence(b *testing.B) {
 	}
 }
 
-func TestFoldEdges(t *testing.T) {
+func TestFoldOfDueTicks(t *testing.T) {
 	t.Parallel()
 	const tick = 3000 * 7 * day
 	daily := duly.Schedule{Spec: "0 0 * * *"}

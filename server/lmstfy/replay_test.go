@@ -18,7 +18,7 @@ import (
 
 // P11: on every engine, each request of the scripts has the expected status, headers and body.
 // docs/lmstfy.md lists the intended differences.
-func TestReplay(t *testing.T) {
+func TestScriptsOfLmstfyRequests(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

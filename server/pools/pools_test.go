@@ -332,7 +332,7 @@ func TestNewRefusesInvalidEngines(t *testing.T) {
 }
 
 // C4.82: Backuper returns the backuper of one pool.
-func TestBackuper(t *testing.T) {
+func TestBackuperFindsThePool(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
 	if _, err := r.Backuper("orders"); !errors.Is(err, duly.ErrUnsupported) || !contains(err, "pool orders") {

@@ -134,7 +134,7 @@ func TestFormerPoolsAreBounded(t *testing.T) {
 }
 
 // A failed watch starts again after watchRetry, unless the engine is closed.
-func TestWatchRetries(t *testing.T) {
+func TestFailedWatchStartsAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		watches, answer := 0, errors.New("the connection is broken")

@@ -125,7 +125,7 @@ func TestKeySurvivesChangesElsewhere(t *testing.T) {
 	}
 }
 
-func TestSampleGrows(t *testing.T) {
+func TestLargerSampleContainsTheSmaller(t *testing.T) {
 	t.Parallel()
 	all := make([]mutant, 100)
 	for i := range all {

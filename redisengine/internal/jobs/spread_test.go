@@ -9,8 +9,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 )
 
-// TestRunEnds checks that a run ends after runLength calls and after runTime.
-func TestRunEnds(t *testing.T) {
+// TestCallsChangeTheShardInTime checks that a run ends after runLength calls and after runTime.
+func TestCallsChangeTheShardInTime(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]time.Duration{"by its length": 0, "by its time": runTime / 10} {
 		length := runLength

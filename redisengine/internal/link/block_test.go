@@ -66,7 +66,7 @@ func TestBlockTakesTheLowest(t *testing.T) {
 	}
 }
 
-func TestBlockWakes(t *testing.T) {
+func TestBlockReturnsAnAddedMember(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	l := open(t, s.URL())
@@ -85,7 +85,7 @@ func TestBlockWakes(t *testing.T) {
 	}
 }
 
-func TestUnblock(t *testing.T) {
+func TestUnblockEndsTheCall(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	l := open(t, s.URL())

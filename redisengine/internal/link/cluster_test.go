@@ -23,7 +23,7 @@ func touch(tag string, i int) Call {
 	return Call{Script: three, Keys: []string{tag + ":n", tag + ":none", tag + ":set"}, Args: []string{fmt.Sprint(i)}}
 }
 
-func TestGroups(t *testing.T) {
+func TestKeysOfOneSlotAreOneGroup(t *testing.T) {
 	t.Parallel()
 	c, p := redistest.SharedCluster(t)
 	l := open(t, c.URL())

@@ -191,9 +191,9 @@ func TestRefusalIsLoggedOnceAMinute(t *testing.T) {
 	}
 }
 
-// TestRetriesEnd checks that retries end at the context's deadline, or after the option's time if
+// TestRetriesEndAtTheDeadline checks that retries end at the context's deadline, or after the option's time if
 // there is none. The error says that the call did not run.
-func TestRetriesEnd(t *testing.T) {
+func TestRetriesEndAtTheDeadline(t *testing.T) {
 	t.Parallel()
 	s := stub(t, redis70, inTurn(resp.Error("LOADING Redis is loading the dataset in memory")))
 	l := open(t, s.URL()+"?retry=300ms")
@@ -346,7 +346,7 @@ func TestOnlyStoringScriptsFailAtMaxmemory(t *testing.T) {
 	}
 }
 
-func TestDo(t *testing.T) {
+func TestDoSendsOneCommand(t *testing.T) {
 	t.Parallel()
 	s, p := redistest.Shared(t)
 	l := open(t, s.URL())

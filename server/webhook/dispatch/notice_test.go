@@ -46,7 +46,7 @@ func (r *rig) noticesOf(t *testing.T, end string) map[string][]request {
 
 // C16.111, C16.112, C16.113, C16.115, C16.48: a finished job has exactly one notice, which is sent
 // at once.
-func TestNotices(t *testing.T) {
+func TestFinishedJobSendsOneNotice(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.withNotices()
 		r.rs.answer = func(q request, before int) answer {

@@ -181,7 +181,7 @@ func TestBodyDoesNotDecide(t *testing.T) {
 	}
 }
 
-func TestErrorText(t *testing.T) {
+func TestErrorTextOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	body := func(status int, body string) Try {
 		return with(answered(status), func(t *Try) { t.Answer.Body, t.Took = []byte(body), 1234567*time.Microsecond })

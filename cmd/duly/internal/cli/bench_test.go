@@ -398,7 +398,7 @@ func TestBenchShowsBarPerStep(t *testing.T) {
 	}
 }
 
-func TestMicros(t *testing.T) {
+func TestMicrosecondsArePrintedShort(t *testing.T) {
 	t.Parallel()
 	for us, want := range map[float64]string{
 		0: "0s", 0.5: "500ns", 23.4: "23.4µs", 999.96: "1ms", 1234.5: "1.23ms",

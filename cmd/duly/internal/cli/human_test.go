@@ -47,7 +47,7 @@ func TestPreviewCutsBetweenCharacters(t *testing.T) {
 	}
 }
 
-func TestBytesText(t *testing.T) {
+func TestSizesAndCountsArePrintedShort(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int64]string{
 		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 10 << 10: "10 KiB", 1<<20 - 1: "1.0 MiB",
@@ -79,7 +79,7 @@ func TestShortDuration(t *testing.T) {
 	}
 }
 
-func TestRelative(t *testing.T) {
+func TestTimesArePrintedRelativeToNow(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {

@@ -199,7 +199,7 @@ func TestJobCommands(t *testing.T) {
 }
 
 // C15.20: dead list, requeue, purge.
-func TestDeadCommands(t *testing.T) {
+func TestDeadJobsAreListedRequeuedAndPurged(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, id := range []string{"a", "b", "c", "d"} {

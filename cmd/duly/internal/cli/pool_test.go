@@ -37,7 +37,7 @@ func poolRig(t *testing.T) (r *rig, orders *model.Engine) {
 
 // A server with pools lists them, places a namespace with a token, and moves a namespace. A
 // pool that cannot be reached does not affect the others.
-func TestPools(t *testing.T) {
+func TestPoolCommands(t *testing.T) {
 	t.Parallel()
 	r, orders := poolRig(t)
 	if out := r.okRemote("pool", "list"); out != "POOL     READY\ndefault  yes\ndown     no\norders   yes\n" {

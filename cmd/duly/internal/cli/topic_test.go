@@ -170,7 +170,7 @@ func TestTopShowsGroups(t *testing.T) {
 
 // consume runs a command for the messages of a group. --from creates the group. --max limits
 // the messages.
-func TestConsume(t *testing.T) {
+func TestConsumeRunsACommandPerMessage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.stdin = "a\nb\nc\nd\ne\n"
