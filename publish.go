@@ -25,7 +25,7 @@ func (c *Client) Publish(ctx context.Context, m Message) (PublishResult, error) 
 func (c *Client) PublishMany(ctx context.Context, messages []Message) ([]PublishResult, error) {
 	topics, ok := c.engine.(publisher)
 	if !ok {
-		return nil, &Error{Code: CodeUnsupported, Message: "this engine has no topics"}
+		return nil, &Error{Code: CodeUnsupported, Message: "this engine has no topics; use SQLite, Redis, or a server on one of them"}
 	}
 	for i := range messages {
 		if messages[i].Namespace == "" {

@@ -45,10 +45,10 @@
 // for a job holds nothing ([Call.ReleaseMemory]).
 //
 // The memory of a call belongs to an owner: a token, in its namespace. A token
-// for all namespaces has an owner for each of those that it is used for. At every
-// level an owner takes at most three times what it leaves free to its
-// neighbours. So one namespace takes at most three quarters of a budget, and one
-// token three quarters of that. Another namespace always finds memory at once.
+// for all namespaces has one owner for each namespace that it is used for. An owner
+// takes at most three times the memory that it leaves free. So one namespace takes
+// at most three quarters of a budget, and one token three quarters of that.
+// Another namespace always finds memory at once.
 //
 // A call that finds none waits, in order of arrival among the calls of its
 // owner. Other owners' calls do not wait for it. One waiting call at a time is

@@ -23,7 +23,7 @@ func (s *session) topics() (contract.Topics, error) {
 	topics, ok := s.Engine.(contract.Topics)
 	if !ok {
 		return nil, withHint(contract.Errorf(duly.CodeUnsupported, "this engine has no topics"),
-			"use a queue, or an engine with topics")
+			"use a queue, or SQLite, Redis, or a server on one of them")
 	}
 	return topics, nil
 }
