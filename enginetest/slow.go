@@ -155,8 +155,13 @@ func slowBound(s *scene) {
 	// The failure before the releases shows that releases use no try.
 	s.nack(s.take(), "no")
 	s.Advance(time.Minute)
-	for range contract.MaxReleases {
-		s.slow(s.take(), 0, "429")
+	for i := range contract.MaxReleases {
+		// Every release counts, and one without slow costs less.
+		if d := s.take(); i%100 == 0 {
+			s.slow(d, 0, "429")
+		} else {
+			s.release(d)
+		}
 	}
 	same(s, "the failures", s.get("a").Failures, 1)
 

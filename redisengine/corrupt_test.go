@@ -3,6 +3,7 @@ package redisengine_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -330,9 +331,9 @@ func TestCheckDuringOtherCalls(t *testing.T) {
 			}
 			return true
 		}
-		rounds := 20
-		if testing.Short() {
-			rounds = 4
+		rounds := 4
+		if os.Getenv("DULY_LONG") != "" {
+			rounds = 100
 		}
 		for checks := 0; checks < rounds || !all(int64(rounds)); checks++ {
 			report, err := r.e.Check(t.Context(), contract.CheckParams{Repair: checks%2 == 1})
