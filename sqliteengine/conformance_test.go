@@ -41,7 +41,19 @@ func suiteOf(cfg sqliteengine.Config, change func(*sqliteengine.Engine)) enginet
 	}}
 }
 
-func TestConformance(t *testing.T) { suite(sqliteengine.Config{}).Run(t) }
+// The suite ends no process, so it need not wait for the disk.
+func TestConformance(t *testing.T) {
+	suite(sqliteengine.Config{Synchronous: sqliteengine.SyncNormal}).Run(t)
+}
+
+// With the default, which waits for the disk, every call has the same results.
+func TestConformanceWithFullSync(t *testing.T) {
+	s := suite(sqliteengine.Config{})
+	if !proctest.Long() {
+		s.Subjects = []string{"Push", "Settle", "TopicPublish"}
+	}
+	s.Run(t)
+}
 
 // The model's run ends no process, so it need not wait for the disk.
 func TestModel(t *testing.T) {
