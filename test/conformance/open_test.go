@@ -19,9 +19,10 @@ func openModel(_ testing.TB, c duly.Clock, o enginetest.Options) conformance.Own
 
 func openSQLite(t testing.TB, c duly.Clock, o enginetest.Options) conformance.Owner {
 	t.Helper()
+	// The suite ends no process, so it need not wait for the disk.
 	e, err := sqliteengine.Open(context.Background(), sqliteengine.Config{
 		Path: filepath.Join(t.TempDir(), "duly.db"), MaxBody: o.MaxBody, MaxQueues: o.MaxQueues, Clock: c, Manual: !o.Own,
-		Logger: slog.New(slog.DiscardHandler),
+		Logger: slog.New(slog.DiscardHandler), Synchronous: sqliteengine.SyncNormal,
 	})
 	if err != nil {
 		t.Fatal(err)
