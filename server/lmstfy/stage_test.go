@@ -60,7 +60,7 @@ func onSQLite(t *testing.T) *stage {
 	c := stopped()
 	e, err := sqliteengine.Open(t.Context(),
 		sqliteengine.Config{Path: filepath.Join(t.TempDir(), "duly.db"), Clock: c,
-			Logger: slog.New(slog.DiscardHandler)})
+			Logger: slog.New(slog.DiscardHandler), Synchronous: sqliteengine.SyncNormal})
 	if err != nil {
 		t.Fatal(err)
 	}
