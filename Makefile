@@ -36,9 +36,11 @@ test: tools-test vet fmt modules ## everything that must hold: conformance, mode
 # The translated SQLite works in memory that is not Go's, which the race detector
 # does not watch: to instrument it finds nothing and takes eight times the time.
 # Packages that share nothing, and whose tests start no goroutine, are left out.
+# So is test/chaos: it kills processes, and a killed process reports no race. The
+# calls of its processes are those of the conformance suite.
 NO_GOROUTINES := /internal/(adaptive|aimd|archtest|archtest/prose|cron|durable|hook|lmstfyimport|logcursor|release|wire)$$
 NO_GOROUTINES := $(NO_GOROUTINES)|/cmd/duly/internal/(config|sdnotify)$$|/redisengine/(lua|internal/codec)$$
-NO_GOROUTINES := $(NO_GOROUTINES)|/sqliteengine/internal/(rules|storefile)$$|/server/(describe|webhook/seal)$$
+NO_GOROUTINES := $(NO_GOROUTINES)|/sqliteengine/internal/(rules|storefile)$$|/server/(describe|webhook/seal)$$|/test/chaos$$
 race: tools-race ## the short tests again, under the race detector
 	$(TEST) -timeout 10m -race -short -gcflags='modernc.org/...=-race=false' $$($(GO) list ./... | grep -vE '$(NO_GOROUTINES)')
 

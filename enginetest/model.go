@@ -37,6 +37,7 @@ const (
 // printed with the seed that creates it again. Scripts have the seeds from DULY_MODEL_SEED on, by
 // default a random one.
 func (s Suite) Model(t *testing.T) {
+	skipScripts(t)
 	asked := modelSize(t, s.Sequences)
 	seed := fromEnv(t, "DULY_MODEL_SEED", int(rand.Int32N(1<<30)))
 	done := &modelRun{moves: map[model.Move]int{}}
@@ -61,6 +62,15 @@ func (s Suite) Model(t *testing.T) {
 	}
 	for _, m := range unreached(done.moves) {
 		t.Errorf("no sequence brought a job from %s by %s to %s", m.From, m.Event, m.To)
+	}
+}
+
+// skipScripts skips random scripts in short runs. These look for data races, and a script makes one
+// call after the other.
+func skipScripts(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs without -short")
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 // ScheduleModel runs random operations on schedules and their queues against the engine and the
 // reference model, as [Suite.Model] does for queues. It skips an engine without schedules.
 func (s Suite) ScheduleModel(t *testing.T) {
+	skipScripts(t)
 	if !s.firesTicks(t) {
 		t.Skip("the engine has no schedules")
 	}

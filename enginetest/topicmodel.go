@@ -17,6 +17,7 @@ import (
 // model, as [Suite.Model] does for queues. It skips an engine without topics. The scripts use
 // topics with one shard.
 func (s Suite) TopicModel(t *testing.T) {
+	skipScripts(t)
 	if !s.hasTopics(t) {
 		t.Skip("the engine has no topics, or the suite uses sharded queues")
 	}

@@ -69,10 +69,15 @@ func connectTo(t *testing.T, e *Engine, path string) {
 func TestBusyCheckpointIsNotLogged(t *testing.T) {
 	t.Parallel()
 	e, _, log := openLogged(t)
+	pushes := 500
+	if testing.Short() {
+		pushes = 50
+	}
+
 	var callers sync.WaitGroup
 	for caller := range 8 {
 		callers.Go(func() {
-			for i := range 500 {
+			for i := range pushes {
 				push := pushed(fmt.Sprint(caller, "-", i), nil)
 				if err := errors.Join(e.change(t.Context(), push), e.change(t.Context(), longLog)); err != nil {
 					t.Errorf("a push is answered %v", err)

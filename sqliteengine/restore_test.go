@@ -386,6 +386,9 @@ func (r *restoring) sql(path, text string) error {
 // C15.55: a refused restore changes no file and leaves no file behind.
 func TestRefusedRestoreChangesNoFile(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("runs without -short: a refused restore starts no goroutine")
+	}
 	for what, c := range refusalsOfRestore() {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
