@@ -9,6 +9,7 @@ import (
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard/assets"
+	"github.com/dulymq/duly/server/dashboard/feed"
 	"github.com/dulymq/duly/server/dashboard/render"
 	"github.com/dulymq/duly/server/dashboard/session"
 	"github.com/dulymq/duly/server/route"
@@ -49,11 +50,14 @@ type Dashboard struct {
 	origin http.CrossOriginProtection
 
 	results results
+	feed    *feed.Feed
+	streams streams
 }
 
 // New returns a Dashboard.
 func New(c Config) (*Dashboard, error) {
 	d := &Dashboard{cfg: c, codes: &session.Codes{Clock: c.Clock}, results: results{clock: c.Clock}}
+	d.feed = &feed.Feed{Surveyor: c.Surveyor, Clock: c.Clock}
 	var err error
 	if d.pages, err = render.Parse(templates, "templates/*.html", nil); err != nil {
 		return nil, err
@@ -77,6 +81,7 @@ func (d *Dashboard) Routes() []route.Route {
 		d.route("GET", Prefix+"/assets/{hash}/{file...}", auth.Open, d.asset),
 
 		d.route("GET", namespace+"/queues", auth.Either, d.queues),
+		d.liveRoute(namespace),
 		d.route("GET", queue, auth.Either, d.queue),
 		d.route("GET", queue+"/{state}", auth.Consume, d.jobs),
 		d.route("GET", queue+"/j/{id}", auth.Consume, d.job),

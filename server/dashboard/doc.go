@@ -11,6 +11,16 @@
 // A request that changes something is a POST. It must say where it comes from: by Sec-Fetch-Site or by Origin, which
 // every browser sends. The cookie is SameSite=Strict too.
 //
+// # Live numbers
+//
+// A visible page holds one stream (live.go), which sends the texts that have changed. Package feed looks at the queues
+// once for all streams. A page and its stream take the texts from one function, so they agree.
+//
+// # Actions
+//
+// An action (actions.go) is the same as a route of the API, and has its right. It asks first where it destroys
+// something, writes the audit log (package audit), and answers with a redirect to a page that shows its result.
+//
 // # Pages
 //
 // The templates are in the folder templates (package render), the data of each page in package view, and the files that

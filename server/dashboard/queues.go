@@ -26,6 +26,7 @@ func (d *Dashboard) queues(c *route.Call) error {
 	here := queuesPath(c.Namespace)
 	v := view.Queues{Rows: make([]view.QueueRow, len(page.Queues))}
 	v.Frame = also(d.frame(c, "Queues"), "queues", fmt.Sprintf("/v1/%s/queues?stats=true", c.Namespace))
+	v.Frame = d.stream(v.Frame, "")
 	for i := range page.Queues {
 		v.Rows[i] = queueRow(c.Namespace, &page.Queues[i])
 	}
@@ -44,25 +45,23 @@ func queueRow(namespace string, q *contract.QueueStats) view.QueueRow {
 		row.Problem = string(duly.CodeOf(q.Err))
 		return row
 	}
-	row.Flags = flags(q.Throttle)
-	sizes := &q.Stats.Sizes
+	texts := numbers(&q.Stats, q.Throttle)
+	row.Flags, row.Late = view.Number{At: atFlags, Text: texts[atFlags]}, view.Number{At: atLate, Text: texts[atLate]}
 	for _, state := range []duly.State{
 		duly.StateReady, duly.StateDelayed, duly.StateBlocked, duly.StateLeased, duly.StateDead,
 	} {
-		size := strconv.FormatInt(*sizes.Of(state), 10)
-		if state == duly.StateLeased && q.Throttle.MaxLeased > 0 {
-			size += " / " + strconv.Itoa(q.Throttle.MaxLeased)
-		}
-		row.States = append(row.States, view.Link{Text: size, To: statePath(namespace, q.Name, state.String())})
-	}
-	if late := q.Stats.OldestReady; late > 0 {
-		row.Late = rough(late)
+		size := sizeOf(state, texts)
+		size.To = statePath(namespace, q.Name, state.String())
+		row.States = append(row.States, size)
 	}
 	return row
 }
 
 // flags are the reasons why ready jobs may have to wait.
-func flags(t contract.Throttle) (list []string) {
+func flags(s *duly.Stats, t contract.Throttle) (list []string) {
+	if !s.Closing.Until.IsZero() {
+		list = append(list, "closed until "+moment(s.Closing.Until))
+	}
 	if t.Paused {
 		list = append(list, "paused")
 	}
@@ -84,10 +83,15 @@ func (d *Dashboard) queue(c *route.Call) error {
 		return err
 	}
 
+	texts := numbers(&stats, contract.ThrottleOf(config))
+	number := func(at int) view.Number { return view.Number{At: at, Text: texts[at]} }
 	v := view.Queue{
-		Name: q.Name, Flags: flags(contract.ThrottleOf(config)), States: states(q, &stats.Sizes, duly.StateNone),
-		Ages: ages(&stats, d.cfg.Clock.Now()), Counters: counters(&stats.Counters), Sum: sum(&stats),
+		Name: q.Name, Flags: number(atFlags), States: states(q, texts, duly.StateNone),
+		Ages: ages(&stats, d.cfg.Clock.Now()), Late: number(atLate), Sum: number(len(texts) - 1),
 		Settings: settings(&config),
+	}
+	for i, n := range counters(&stats.Counters) {
+		v.Counters = append(v.Counters, view.Number{Name: n.Name, Text: n.Value, At: atCounters + i})
 	}
 	if config.Paused {
 		v.Buttons = d.button(c, "resume", "Resume", "")
@@ -96,6 +100,7 @@ func (d *Dashboard) queue(c *route.Call) error {
 	}
 	v.Buttons = append(v.Buttons, d.button(c, "destroy", "Destroy …", "queues")...)
 	v.Frame = also(d.frame(c, q.Name), "stats "+q.Name, fmt.Sprintf("/v1/%s/queues/%s", c.Namespace, q.Name))
+	v.Frame = d.stream(v.Frame, q.Name)
 	return d.reply(c, http.StatusOK, "queue.html", v)
 }
 
@@ -104,12 +109,12 @@ func queueOf(c *route.Call) duly.QueueRef {
 	return duly.QueueRef{Namespace: c.Namespace, Name: c.PathValue("queue")}
 }
 
-// states are the links to the jobs of each state.
-func states(q duly.QueueRef, sizes *duly.Sizes, current duly.State) (list []view.State) {
+// states are the links to the jobs of each state. texts are the numbers of the queue.
+func states(q duly.QueueRef, texts []string, current duly.State) (list []view.State) {
 	for _, s := range duly.States {
 		v := view.State{
 			Jobs: view.Link{Text: s.String(), To: statePath(q.Namespace, q.Name, s.String())},
-			Size: strconv.FormatInt(*sizes.Of(s), 10), Current: s == current,
+			Size: sizeOf(s, texts), Current: s == current,
 		}
 		list = append(list, v)
 	}
@@ -117,14 +122,15 @@ func states(q duly.QueueRef, sizes *duly.Sizes, current duly.State) (list []view
 }
 
 func ages(s *duly.Stats, now time.Time) []view.Field {
-	oldest, next := "none", "none"
-	if s.OldestReady > 0 {
-		oldest = "due for " + rough(s.OldestReady)
-	}
+	next := "none"
 	if !s.NextDue.IsZero() {
 		next = since(s.NextDue, now)
 	}
-	return []view.Field{{Name: "Oldest ready job", Value: oldest}, {Name: "Next due moment", Value: next}}
+	list := []view.Field{{Name: "Next due moment", Value: next}}
+	if s.Closing.Reason != "" {
+		list = append(list, view.Field{Name: "Closed because", Value: firstLine(s.Closing.Reason)})
+	}
+	return list
 }
 
 func counters(n *duly.Counters) (list []view.Field) {

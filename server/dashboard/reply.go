@@ -43,6 +43,13 @@ func also(f view.Frame, command, request string) view.Frame {
 	return f
 }
 
+// stream makes a page show live numbers, of one queue or of all.
+func (d *Dashboard) stream(f view.Frame, queue string) view.Frame {
+	f.Script = path("assets", d.files.Hash, "live.js")
+	f.Stream = withQuery(path("n", f.Namespace, "live"), "queue", queue)
+	return f
+}
+
 func (d *Dashboard) reply(c *route.Call, status int, page string, data any) error {
 	html, err := d.pages.Execute(c.Out(), page, data)
 	if err != nil {

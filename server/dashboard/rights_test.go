@@ -29,6 +29,7 @@ type pair struct {
 
 var pairs = []pair{
 	{"GET /ui/n/{namespace}/queues", "GET /v1/shop/queues?stats=true", duly.StateReady},
+	{"GET /ui/n/{namespace}/live", "GET /v1/shop/queues?stats=true", duly.StateReady},
 	{"GET /ui/n/{namespace}/q/{queue}", "GET /v1/shop/queues/QUEUE", duly.StateReady},
 	{"GET /ui/n/{namespace}/q/{queue}/{state}", "GET /v1/shop/queues/QUEUE/jobs?state=ready", duly.StateReady},
 	{"GET /ui/n/{namespace}/q/{queue}/j/{id}", "GET /v1/shop/queues/QUEUE/jobs/ID", duly.StateReady},
@@ -94,9 +95,14 @@ func (b *browser) visit(p pair) int {
 	method, pattern, _ := strings.Cut(p.ui, " ")
 	at := strings.NewReplacer("{namespace}", "shop", "{queue}", queue, "{state}", "ready", "{id}", id).Replace(pattern)
 	var a answer
-	if method == "GET" {
+	switch {
+	case strings.HasSuffix(at, "/live"):
+		stream := b.stream("shop", "")
+		defer stream.stop()
+		a = answer{status: stream.status, header: stream.header}
+	case method == "GET":
 		a = b.get(at)
-	} else {
+	default:
 		form := url.Values{"id": {id}, "once": {id}, "confirmed": {"yes"}, "name": {queue}, "back": {"queues"}}
 		a = b.post(at, form)
 	}

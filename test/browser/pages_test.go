@@ -10,16 +10,20 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/eventually"
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/server/audit"
 	"github.com/dulymq/duly/server/auth"
@@ -32,14 +36,18 @@ import (
 type dashboardServer struct {
 	*httptest.Server
 	t      *testing.T
+	clock  *clock.Fake
 	engine *model.Engine
 	token  string
+	// down makes the surveys of the engine fail. streams counts the open streams.
+	down    atomic.Bool
+	streams atomic.Int64
 }
 
 func newDashboardServer(t *testing.T) *dashboardServer {
 	t.Helper()
 	fake := clock.NewFake()
-	s := &dashboardServer{t: t, engine: model.New(model.Config{Clock: fake, Manual: true})}
+	s := &dashboardServer{t: t, clock: fake, engine: model.New(model.Config{Clock: fake, Manual: true})}
 	guard := auth.NewGuard(auth.Config{Registry: s.engine, Clock: fake})
 	log := slog.New(slog.DiscardHandler)
 	lines, err := audit.Open(audit.Config{Clock: fake, Logger: log})
@@ -47,7 +55,7 @@ func newDashboardServer(t *testing.T) *dashboardServer {
 		t.Fatal(err)
 	}
 	d, err := dashboard.New(dashboard.Config{
-		Engine: s.engine, Surveyor: contract.SurveyorOf(s.engine), Guard: guard, Clock: fake, Audit: lines,
+		Engine: s.engine, Surveyor: s, Guard: guard, Clock: fake, Audit: lines,
 		Version: "v1.0.0", Key: uisession.NewKey(), Label: "staging", Color: "orange",
 	})
 	if err != nil {
@@ -60,8 +68,18 @@ func newDashboardServer(t *testing.T) *dashboardServer {
 		t.Fatal(err)
 	}
 	router := &route.Router{Guard: guard, Log: log, Draining: context.Background()}
-	s.Server = httptest.NewServer(d.Handler(router.Mount(d.Routes()), http.NotFoundHandler()))
-	t.Cleanup(s.Close)
+	pages := d.Handler(router.Mount(d.Routes()), http.NotFoundHandler())
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/live") {
+			s.streams.Add(1)
+			defer s.streams.Add(-1)
+		}
+		pages.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
 	s.fill()
 	return s
 }
@@ -243,11 +261,18 @@ func TestPagesAreAccessible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const run = `axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})
+	const all, contrast = `['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']`, `['color-contrast']`
+	const run = `axe.run({runOnly: %s})
 		.then(r => r.violations.flatMap(v => v.nodes.map(n => v.id + ': ' + n.html + ' ' + n.failureSummary)))`
 	eachPage(t, 1280, bothThemes, func(b *tab, theme string, p shownPage) {
 		eval[chromedp.Void](b, string(source)+"; undefined")
-		found, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]string](run, chromedp.EvalAwaitPromise))
+		// The themes differ in colors alone.
+		rules := all
+		if theme == "dark" {
+			rules = contrast
+		}
+		script := fmt.Sprintf(run, rules)
+		found, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]string](script, chromedp.EvalAwaitPromise))
 		if err != nil {
 			b.t.Fatalf("%s: %v", p.name, err)
 		}
@@ -357,4 +382,112 @@ func (b *tab) waitForText(text string) {
 	b.t.Helper()
 	quoted, _ := json.Marshal(text)
 	b.waitFor(fmt.Sprintf("document.querySelector('[role=status]')?.textContent === %s", quoted))
+}
+
+// G7, P3.4, P4.2: numbers change in place while a page is open. The selection and the focus stay, a new queue is announced
+// and moves no row, and a queue that another browser pauses says so.
+func TestLiveNumbersChangeInPlace(t *testing.T) {
+	t.Parallel()
+	server := newDashboardServer(t)
+	_, b := newSession(t)
+	server.login(b)
+	server.watched(b)
+	const cell = `document.querySelector('tr[data-queue="orders.invoices"] [data-live="0"]')`
+	eval[chromedp.Void](b, `{const row = document.querySelector('tr[data-queue="orders.invoices"] th a'); row.focus();
+		getSelection().selectAllChildren(row); window.row = row; window.cell = `+cell+`; undefined}`)
+	rows := eval[[]string](b, "[...document.querySelectorAll('tbody tr')].map(r => r.dataset.queue)")
+
+	for n := range 20 {
+		server.push(duly.Job{Queue: "orders.invoices", ID: fmt.Sprint("more-", n), Delay: time.Hour})
+		server.tick(b)
+		b.waitFor(fmt.Sprintf("%s.textContent === '%d'", cell, n+1))
+	}
+	server.push(duly.Job{Queue: "a-new-queue"})
+	if err := server.engine.Pause(t.Context(), duly.Q("orders.invoices")); err != nil {
+		t.Fatal(err)
+	}
+	server.tick(b)
+	b.waitFor("!document.getElementById('fresh').hidden")
+	b.waitFor(`document.querySelector('tr[data-queue="orders.invoices"] .flags').textContent === 'paused'`)
+	if !eval[bool](b, `document.activeElement === row && cell === `+cell+` && getSelection().toString() === 'orders.invoices'`) {
+		t.Error("the focus, the selection or the element has changed")
+	}
+	after := eval[[]string](b, "[...document.querySelectorAll('tbody tr')].map(r => r.dataset.queue)")
+	if fmt.Sprint(after) != fmt.Sprint(rows) {
+		t.Errorf("the rows were %v, are %v", rows, after)
+	}
+	b.clean()
+}
+
+// G13: while the engine fails, the page keeps its numbers, dimmed, and a banner says so. Both end with the failure.
+func TestLiveBanner(t *testing.T) {
+	t.Parallel()
+	server := newDashboardServer(t)
+	_, b := newSession(t)
+	server.login(b)
+	server.watched(b)
+	server.down.Store(true)
+	server.tick(b)
+	b.waitFor("!document.getElementById('trouble').hidden && document.body.classList.contains('old')")
+	banner := eval[string](b, "document.getElementById('trouble').textContent")
+	if !strings.Contains(banner, "unavailable") || !strings.Contains(banner, "2030-01-01 00:00:0") {
+		t.Errorf("the banner is %q", banner)
+	}
+	if n := eval[int](b, "document.querySelectorAll('tbody tr').length"); n != 4 {
+		t.Errorf("the page has %d rows", n)
+	}
+	server.down.Store(false)
+	server.tick(b)
+	b.waitFor("document.getElementById('trouble').hidden && !document.body.classList.contains('old')")
+	b.clean()
+}
+
+// G6: of eight tabs the visible one holds a stream. So every navigation finds one of the browser's six connections.
+func TestLiveTabs(t *testing.T) {
+	t.Parallel()
+	server := newDashboardServer(t)
+	s, first := newSession(t)
+	server.login(first)
+	tabs := []*tab{first}
+	for len(tabs) < 8 {
+		tabs = append(tabs, s.newTab())
+	}
+	for _, b := range tabs {
+		call(b, page.BringToFront, cdp.Empty{})
+		b.open(server.URL + "/ui/n/default/q/emails")
+		b.waitFor("document.visibilityState === 'visible'")
+		server.watched(b)
+	}
+	for _, i := range []int{0, 5} {
+		call(tabs[i], page.BringToFront, cdp.Empty{})
+		tabs[i].waitFor("document.visibilityState === 'visible'")
+		server.watched(tabs[i])
+	}
+	for _, b := range tabs {
+		b.clean()
+	}
+}
+
+// watched waits until the visible tab alone has a stream.
+func (s *dashboardServer) watched(b *tab) {
+	b.t.Helper()
+	eventually.True(b.t, "one stream", func() bool { return s.streams.Load() == 1 })
+	b.waitFor("document.getElementById('live').textContent === 'live'")
+}
+
+// tick lets the next look of the feed happen. The feed and the stream wait with three timers.
+func (s *dashboardServer) tick(b *tab) {
+	b.t.Helper()
+	eventually.True(b.t, "the waits of the feed and the stream", func() bool { return s.clock.Timers() == 3 })
+	s.clock.Advance(time.Second)
+}
+
+// Survey implements contract.Surveyor for the feed.
+func (s *dashboardServer) Survey(
+	ctx context.Context, namespace string, p duly.PageParams,
+) (contract.SurveyPage, error) {
+	if s.down.Load() {
+		return contract.SurveyPage{}, duly.ErrUnavailable
+	}
+	return contract.SurveyorOf(s.engine).Survey(ctx, namespace, p)
 }

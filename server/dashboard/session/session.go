@@ -58,9 +58,14 @@ func (s *Session) Mark() string {
 // Stale reports whether the cookie should be renewed. Renewal at every request would be useless work.
 func (s *Session) Stale(now time.Time) bool { return now.Sub(s.Used) > time.Minute }
 
+// Left returns how long the session lasts if nobody uses it.
+func (s *Session) Left(now time.Time) time.Duration {
+	return min(s.Issued.Add(Lifetime).Sub(now), s.Used.Add(IdleLimit).Sub(now))
+}
+
 // ended reports whether the session is over. A session from the future comes from another clock.
 func (s *Session) ended(now time.Time) bool {
-	return now.Sub(s.Issued) >= Lifetime || now.Sub(s.Used) >= IdleLimit || s.Used.Sub(now) >= IdleLimit
+	return s.Left(now) <= 0 || s.Used.Sub(now) >= IdleLimit
 }
 
 // Sealer seals sessions for cookies.

@@ -18,6 +18,8 @@ type Frame struct {
 	ReadOnly bool
 	// Result is what the last action has done.
 	Result string
+	// Stream is the URL of the live numbers, Script that of the script that shows them. Both are "" on a page without.
+	Stream, Script render.Path
 	// Now is the engine's clock.
 	Now string
 	// Style, Icon, Queues, Login and Logout are URLs.
@@ -34,6 +36,13 @@ type Link struct {
 
 // Field is a name with a value.
 type Field struct{ Name, Value string }
+
+// Number is a text that changes while the page shows it. At is its place among the texts of its queue.
+type Number struct {
+	Name, Text string
+	At         int
+	To         render.Path
+}
 
 // Button is the form of an action.
 type Button struct {
@@ -88,10 +97,9 @@ type Queues struct {
 // QueueRow is one queue of the list.
 type QueueRow struct {
 	Queue  Link
-	Flags  []string
-	States []Link // the sizes, in the order of the table's head
-
-	Late string
+	Flags  Number
+	States []Number // the sizes, in the order of the table's head
+	Late   Number
 	// Problem is set instead of the numbers.
 	Problem string
 }
@@ -100,12 +108,13 @@ type QueueRow struct {
 type Queue struct {
 	Frame    Frame
 	Name     string
-	Flags    []string
+	Flags    Number
 	States   []State
 	Ages     []Field
-	Counters []Field
+	Late     Number
+	Counters []Number
 	// Sum states whether the counters account for every job.
-	Sum      string
+	Sum      Number
 	Settings []Field
 	Buttons  []Button
 }
@@ -113,7 +122,7 @@ type Queue struct {
 // State is the number of jobs of one state.
 type State struct {
 	Jobs Link
-	Size string
+	Size Number
 	// Current marks the state that the page lists.
 	Current bool
 }

@@ -1,0 +1,200 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/server/auth"
+	"github.com/dulymq/duly/server/dashboard/feed"
+	"github.com/dulymq/duly/server/dashboard/view"
+	"github.com/dulymq/duly/server/route"
+)
+
+const (
+	// maxStreams and maxStreamsEach bound the streams of the server and of a session.
+	maxStreams, maxStreamsEach = 200, 20
+	// streamRetry is when a page without a stream asks again.
+	streamRetry = 5 * time.Second
+	// beat is the time between two signs of life of a stream.
+	beat = 15 * time.Second
+)
+
+// numbers are the texts of a queue that change while a page shows them. A page and its stream have them in one order:
+// the sizes of [duly.States], then these.
+func numbers(s *duly.Stats, t contract.Throttle) (list []string) {
+	for _, state := range duly.States {
+		size := strconv.FormatInt(*s.Sizes.Of(state), 10)
+		if state == duly.StateLeased && t.MaxLeased > 0 {
+			size += " / " + strconv.Itoa(t.MaxLeased)
+		}
+		list = append(list, size)
+	}
+	late := ""
+	if s.OldestReady > 0 {
+		late = rough(s.OldestReady)
+	}
+	list = append(list, strings.Join(flags(s, t), ", "), late)
+	for _, c := range counters(&s.Counters) {
+		list = append(list, c.Value)
+	}
+	return append(list, sum(s))
+}
+
+// The places of the texts after the sizes.
+const (
+	atFlags    = 6
+	atLate     = 7
+	atCounters = 8
+)
+
+// sizeOf returns the text of a state's size.
+func sizeOf(state duly.State, numbers []string) view.Number {
+	i := slices.Index(duly.States[:], state)
+	return view.Number{At: i, Text: numbers[i]}
+}
+
+// event is what a stream sends after a look. Queues has only those that have changed, and null for one that is gone.
+type event struct {
+	At     string              `json:"at"`
+	Queues map[string][]string `json:"queues"`
+	// Problem is the code of the error of the look.
+	Problem string `json:"problem,omitempty"`
+}
+
+// stream is one page that shows live numbers.
+type stream struct {
+	out *route.Stream
+	// only is the queue of the page, "" for all.
+	only string
+	sent map[string][]string
+}
+
+// live streams the numbers of a namespace's queues until the page goes, the session ends or the server stops.
+func (d *Dashboard) live(c *route.Call) error {
+	s, err := d.session(c)
+	if err != nil {
+		return err
+	}
+	ctx, release, err := c.LongContext(c.Draining())
+	if err != nil {
+		return err
+	}
+	defer release()
+	if !d.streams.enter(s.ID) {
+		return &duly.Error{Code: duly.CodeUnavailable, RetryAfter: streamRetry, Message: "there are too many live pages"}
+	}
+	defer d.streams.leave(s.ID)
+
+	c.W.Header().Set("Cache-Control", "no-store, no-transform")
+	c.W.Header().Set("X-Accel-Buffering", "no")
+	out, err := c.Stream("text/event-stream")
+	if err != nil {
+		return err
+	}
+	to := &stream{out: out, only: c.Query("queue"), sent: map[string][]string{}}
+	viewer := d.feed.Watch(c.Namespace)
+	defer viewer.Close()
+	over := d.cfg.Clock.NewTimer(s.Left(d.cfg.Clock.Now()))
+	defer over.Stop()
+	pulse := d.cfg.Clock.NewTimer(beat)
+	defer pulse.Stop()
+	for err == nil {
+		select {
+		case look := <-viewer.Looks():
+			err = to.send("n", to.changes(look))
+		case <-pulse.C:
+			pulse.Reset(beat)
+			err = to.send("hb", event{At: moment(d.cfg.Clock.Now())})
+		case <-over.C:
+			return to.send("bye", "session")
+		case <-ctx.Done():
+			if !c.Gone() {
+				return to.send("bye", "stream")
+			}
+			return nil
+		}
+	}
+	return nil // the page is gone
+}
+
+func (s *stream) send(name string, data any) error {
+	text, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	_, err = s.out.Write(slices.Concat([]byte("event: "+name+"\ndata: "), text, []byte("\n\n")))
+	return err
+}
+
+// changes returns what differs from what the page has.
+func (s *stream) changes(look *feed.Look) event {
+	e := event{At: moment(look.At), Queues: map[string][]string{}}
+	if look.Err != nil {
+		e.Problem = string(duly.CodeOf(look.Err))
+		return e
+	}
+	seen := map[string]bool{}
+	for i := range look.Queues {
+		q := &look.Queues[i]
+		if q.Err != nil || s.only != "" && q.Name != s.only {
+			continue
+		}
+		now := numbers(&q.Stats, q.Throttle)
+		if s.only == "" {
+			now = now[:atCounters] // the list shows no counters
+		}
+		if seen[q.Name] = true; !slices.Equal(now, s.sent[q.Name]) {
+			e.Queues[q.Name], s.sent[q.Name] = now, now
+		}
+	}
+	for name := range s.sent {
+		if !seen[name] {
+			e.Queues[name] = nil
+			delete(s.sent, name)
+		}
+	}
+	return e
+}
+
+// streams counts the open streams.
+type streams struct {
+	mu   sync.Mutex
+	all  int
+	each map[string]int // by session
+}
+
+// enter reports whether a session may have one more stream.
+func (s *streams) enter(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all >= maxStreams || s.each[id] >= maxStreamsEach {
+		return false
+	}
+	if s.each == nil {
+		s.each = map[string]int{}
+	}
+	s.all++
+	s.each[id]++
+	return true
+}
+
+func (s *streams) leave(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all--
+	if s.each[id]--; s.each[id] == 0 {
+		delete(s.each, id)
+	}
+}
+
+// liveRoute is the route of the stream.
+func (d *Dashboard) liveRoute(namespace string) route.Route {
+	return d.route(http.MethodGet, namespace+"/live", auth.Either, d.live)
+}
