@@ -67,10 +67,10 @@ function lease_again(n)
   end
 end
 
--- next_entries returns messages beyond the cursor, as many as one read may return.
-local function next_entries(most)
+-- next_entries returns messages after an ID, as many as one read may return.
+local function next_entries(id, most)
   local step = math.max(1, math.min(most, math.floor(MOST_READ / math.max(1, topic.largest))))
-  return call('XRANGE', log, '(' .. id_of(g.cursor_ms, g.cursor), '+', 'COUNT', text_of(step)), step
+  return call('XRANGE', log, '(' .. id, '+', 'COUNT', text_of(step)), step
 end
 
 -- pass moves the cursor over a message. Another program has deleted or damaged the messages in between.
@@ -155,10 +155,11 @@ end
 -- whether there are more.
 function take_new(left)
   local ordinals, block, passed = {}, {}, 0
+  local read_to = id_of(g.cursor_ms, g.cursor) -- the cursor stays before entries of another program
   local plain = not own.keyed and not own.filter
   while left > 0 and beyond > 0 and passed < 1000 and bytes_read < MOST_READ and not full do
     local wanted = plain and math.min(left, beyond) or 1000 - passed
-    local got, step = next_entries(wanted)
+    local got, step = next_entries(read_to, wanted)
     if plain and step == wanted and take_row(got) then
       beyond = beyond - #got
       break
@@ -170,6 +171,7 @@ function take_new(left)
       g.cursor, g.cursor_ms = topic.last, topic.last_ms
     end
     if ended or g.cursor >= topic.last then break end
+    read_to = got[#got][1]
   end
   if #ordinals > 0 then store_block(#ordinals, ordinals[1], block.ms, bits_of(ordinals[1], ordinals)) end
   return beyond > 0 and g.cursor < topic.last
