@@ -65,6 +65,12 @@ var (
 	queueSchedules = defineQueue("queue_schedules", gauge, "Schedules of the queue; absent without one.")
 	queueOverdue   = defineQueue("queue_tick_overdue_seconds", gauge,
 		"How long the earliest tick of the queue's schedules has been due; 0 if none is, absent without a schedule.")
+	queueClosed = defineQueue("queue_closed_seconds", gauge,
+		"How long the queue stays closed; 0 if it is open. Absent if the queue was never closed and its limits do not adapt.")
+	queueFactor = defineQueue("queue_factor", gauge,
+		"The lowest share of its limits that a shard of the queue enforces, from 0 to 1; absent if its limits do not adapt.")
+	queueProbing = defineQueue("queue_probing", gauge,
+		"Shards of the queue in probing; absent if its limits do not adapt.")
 
 	queueCounters = []queueCounter{
 		{defineQueue("queue_pushed_total", counter, "Pushes with the outcome created or merged."), ofPushed},
@@ -75,6 +81,8 @@ var (
 		{defineQueue("queue_failed_total", counter, "Deliveries that ended with a nack."), ofFailed},
 		{defineQueue("queue_stalled_total", counter, "Deliveries whose lease ran out."), ofStalled},
 		{defineQueue("queue_released_total", counter, "Deliveries that were released, which uses no try."), ofReleased},
+		{defineQueue("queue_slowed_total", counter,
+			"Deliveries that were released with slow, as an overload of the service. Each of them has saved a try."), ofSlowed},
 		{defineQueue("queue_dead_total", counter, "Jobs that became dead."), ofDead},
 		{defineQueue("queue_requeued_total", counter, "Dead jobs that were requeued."), ofRequeued},
 		{defineQueue("queue_expired_total", counter, "Jobs that waited longer than their TTL."), ofExpired},
@@ -199,6 +207,7 @@ func ofAcked(c *duly.Counters) *int64     { return &c.Acked }
 func ofFailed(c *duly.Counters) *int64    { return &c.Failed }
 func ofStalled(c *duly.Counters) *int64   { return &c.Stalled }
 func ofReleased(c *duly.Counters) *int64  { return &c.Released }
+func ofSlowed(c *duly.Counters) *int64    { return &c.Slowed }
 func ofDead(c *duly.Counters) *int64      { return &c.Dead }
 func ofRequeued(c *duly.Counters) *int64  { return &c.Requeued }
 func ofExpired(c *duly.Counters) *int64   { return &c.Expired }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -307,6 +308,50 @@ func TestOverdueTicksAreReported(t *testing.T) {
 		"duly_queue_schedules due": 2, "duly_queue_schedules early": 1, "duly_queue_schedules ended": 1,
 		"duly_queue_tick_overdue_seconds due": 3, "duly_queue_tick_overdue_seconds early": 0,
 		"duly_queue_tick_overdue_seconds ended": 0,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the metrics are %v, want %v", got, want)
+	}
+}
+
+// C18.54, C18.56: queues with adaptive limits, and closed queues, report the state of their limits.
+func TestLimitsAreReported(t *testing.T) {
+	t.Parallel()
+	c := clock.NewFake()
+	closed := duly.Closing{Until: c.Now().Add(90 * time.Second)}
+	stats := map[string]duly.Stats{
+		"adapts": {Factor: 0.25, Probing: 3, Closing: closed},
+		"closed": {Closing: closed},
+		"opened": {Counters: duly.Counters{Released: 4, Slowed: 4}},
+		"plain":  {},
+		"x":      {Factor: 0.5, Probing: 1},
+		"y":      {Factor: 0.75, Probing: 1, Closing: closed, Counters: duly.Counters{Slowed: 2}},
+	}
+	f := &fake{queues: []string{"adapts", "closed", "opened", "plain", "x", "y"}}
+	f.stats = func(_ context.Context, q duly.QueueRef) (duly.Stats, error) { return stats[q.Name], nil }
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(survey(f, c, 4))
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	got := map[string]float64{}
+	for _, family := range families {
+		name := strings.TrimPrefix(family.GetName(), "duly_queue_")
+		if !slices.Contains([]string{"closed_seconds", "factor", "probing", "slowed_total"}, name) {
+			continue
+		}
+		for _, m := range family.GetMetric() {
+			if value := m.GetGauge().GetValue() + m.GetCounter().GetValue(); value != 0 || name != "slowed_total" {
+				got[name+" "+m.GetLabel()[1].GetValue()] = value
+			}
+		}
+	}
+	want := map[string]float64{
+		"closed_seconds adapts": 90, "factor adapts": 0.25, "probing adapts": 3,
+		"closed_seconds closed": 90, "closed_seconds opened": 0, "slowed_total opened": 4,
+		"closed_seconds _other": 90, "factor _other": 0.5, "probing _other": 2, "slowed_total _other": 2,
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("the metrics are %v, want %v", got, want)

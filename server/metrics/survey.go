@@ -291,7 +291,8 @@ func sumQueue(to *duly.Stats, q *contract.QueueStats) {
 	sum(to, &s)
 }
 
-// sum adds sizes and counters, and keeps the age of the oldest ready job and the earliest tick.
+// sum adds sizes and counters. It keeps the age of the oldest ready job, the earliest tick, the latest
+// closing and the lowest factor.
 func sum(to, s *duly.Stats) {
 	for _, state := range duly.States {
 		*to.Sizes.Of(state) += *s.Sizes.Of(state)
@@ -305,12 +306,18 @@ func sum(to, s *duly.Stats) {
 	if to.NextTick.IsZero() || !s.NextTick.IsZero() && s.NextTick.Before(to.NextTick) {
 		to.NextTick = s.NextTick
 	}
+
+	to.Closing = contract.LaterClosing(to.Closing, s.Closing)
+	if s.Factor != 0 && (to.Factor == 0 || s.Factor < to.Factor) {
+		to.Factor = s.Factor
+	}
+	to.Probing += s.Probing
 }
 
 // Describe implements prometheus.Collector.
 func (s *Survey) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*definition{
-		queueJobs, queueOldest, queuePaused, queueSchedules, queueOverdue, queues, scrapeComplete, scrapeDuration, scrapeAge,
+		queueJobs, queueOldest, queuePaused, queueSchedules, queueOverdue, queueClosed, queueFactor, queueProbing, queues, scrapeComplete, scrapeDuration, scrapeAge,
 		groupLag, groupOldest, groupAtBound, topicMessages, topicBytes, topicDelayed,
 	} {
 		ch <- d.desc
@@ -369,6 +376,8 @@ func (s *Survey) collectQueue(ch chan<- prometheus.Metric, q duly.QueueRef, stat
 		counterValue(ch, c.definition, *c.of(&stats.Counters), q.Namespace, q.Name)
 	}
 
+	s.collectLimits(ch, q, stats)
+
 	// Most queues have no schedules, and their series would be only zeros.
 	if stats.Schedules == 0 {
 		return
@@ -379,4 +388,15 @@ func (s *Survey) collectQueue(ch chan<- prometheus.Metric, q duly.QueueRef, stat
 		overdue = max(0, s.cfg.Clock.Now().Sub(stats.NextTick))
 	}
 	gaugeValue(ch, queueOverdue, overdue.Seconds(), q.Namespace, q.Name)
+}
+
+// collectLimits collects the state of a queue that closes or adapts its limits. Most queues do neither.
+func (s *Survey) collectLimits(ch chan<- prometheus.Metric, q duly.QueueRef, stats *duly.Stats) {
+	if closed := stats.Closing.Until.Sub(s.cfg.Clock.Now()); closed > 0 || stats.Counters.Slowed > 0 || stats.Factor > 0 {
+		gaugeValue(ch, queueClosed, max(0, closed).Seconds(), q.Namespace, q.Name)
+	}
+	if stats.Factor > 0 {
+		gaugeValue(ch, queueFactor, stats.Factor, q.Namespace, q.Name)
+		gaugeValue(ch, queueProbing, float64(stats.Probing), q.Namespace, q.Name)
+	}
 }
