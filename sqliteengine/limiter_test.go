@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/adaptive"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/logtest"
 	"github.com/dulymq/duly/internal/proctest"
 )
 
@@ -29,7 +31,8 @@ type limited struct {
 
 func newLimited(t *testing.T) *limited {
 	t.Helper()
-	l := &limited{T: t, clock: clock.NewFake(), path: filepath.Join(t.TempDir(), "duly.db"), queue: "q", lease: time.Minute}
+	l := &limited{T: t, clock: clock.NewFake(), queue: "q", lease: time.Minute}
+	l.path = filepath.Join(t.TempDir(), "duly.db")
 	l.open()
 	t.Cleanup(func() { l.e.Close() })
 	return l
@@ -299,6 +302,56 @@ func (l *limited) afterCopy(step limiterStep, receipt duly.Receipt) adaptive.Sta
 	defer other.e.Close()
 	l.must(step.call(other.e, receipt))
 	return other.state()
+}
+
+// C18.57: each closing, and each begin and end of probing, is a line, at most one per second.
+func TestClosingsAndProbingAreLogged(t *testing.T) {
+	t.Parallel()
+	var log logtest.Log
+	l := &limited{T: t, clock: clock.NewFake(), queue: "q", lease: time.Minute}
+	l.path = filepath.Join(t.TempDir(), "duly.db")
+	var err error
+	l.e, err = Open(t.Context(), Config{Path: l.path, Clock: l.clock, Manual: true, Logger: log.Logger()})
+	l.must(err)
+	t.Cleanup(func() { l.e.Close() })
+	lines := func(why string, closed, began, stopped int) {
+		t.Helper()
+		got := [3]int{log.Count("a queue is closed"), log.Count("a queue is probing"), log.Count("is no longer probing")}
+		if want := [3]int{closed, began, stopped}; got != want {
+			t.Errorf("%s: %v lines of closing, begin and end of probing, want %v\n%s", why, got, want, log.String())
+		}
+	}
+
+	l.start()
+	l.fail(19)
+	lines("19 failures", 0, 0, 0)
+	l.fail(1)
+	lines("20 failures", 0, 1, 0)
+	l.clock.Advance(time.Second)
+	l.settle(l.take(), duly.Nack)
+	lines("a failed probe", 1, 1, 0)
+	l.clock.Advance(time.Second)
+	l.settle(l.take(), duly.Release)
+	lines("a released probe", 2, 1, 0)
+	l.clock.Advance(time.Second)
+	d := l.take()
+	l.must(l.e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{Reopen: true}))
+	lines("reopened", 2, 1, 1)
+
+	// Workers that close an open queue within a second are one line.
+	slow := time.Minute
+	for range 3 {
+		errs, err := l.e.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: d.Receipt, As: duly.Release, Slow: &slow,
+			Error: "HTTP 429"}})
+		l.must(errors.Join(append(errs, err)...))
+		l.clock.Advance(400 * time.Millisecond)
+		l.must(l.e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{Reopen: true}))
+		d = l.take()
+	}
+	lines("closings after 0, 400 and 800 ms", 3, 1, 1)
+	if closed := log.Lines("a queue is closed"); !strings.Contains(closed[2], `for=1m0s reason="HTTP 429"`) {
+		t.Errorf("the line of the closing is %s", closed[2])
+	}
 }
 
 // limiterFailpoints returns operations of queues with adaptive limits.

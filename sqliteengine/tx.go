@@ -40,6 +40,7 @@ type tx struct {
 
 	drops    []drop        // jobs dropped over a limit, to be logged
 	misses   []missedRange // messages that groups have missed, to be logged
+	limits   []limitChange // closings and changes of probing, to be logged
 	polls    []pollResult  // results of polls, for the notifier
 	rows     []job         // scratch space: the jobs of one read
 	rowsUsed int           // the largest length that rows had in this transaction
@@ -156,6 +157,7 @@ func (t *tx) destroy(q *queue) error {
 		}
 	}
 
+	delete(t.w.limitsLogged, q.ref)
 	t.announce(q)
 	q.destroyed, t.queueDestroyed = true, true
 	t.setOverlay(q.ref, nil)
@@ -197,6 +199,7 @@ func (t *tx) save() error {
 		if err := q.save(t.conn); err != nil {
 			return err
 		}
+		t.noteLimitChange(q)
 	}
 	return nil
 }
@@ -245,6 +248,7 @@ func (t *tx) reset() {
 	clear(t.touched)
 	clear(t.polls)
 	t.touched, t.polls, t.drops, t.misses = t.touched[:0], t.polls[:0], t.drops[:0], t.misses[:0]
+	t.limits = t.limits[:0]
 	t.overlay, t.remaining, t.queueDestroyed, t.tokensChanged, t.trimmedBytes = nil, nil, false, false, 0
 
 	// The results and bodies can then be freed.

@@ -37,6 +37,7 @@ type writer struct {
 	lastWarning  string // the last logged warning of maintenance
 	failure      *failure
 	misses       map[duly.QueueRef]missedRange // the last logged missed messages of each group
+	limitsLogged map[duly.QueueRef]limitTimes  // when the closing and the probing of each queue were last logged
 }
 
 // run runs operations until the engine is closed. While a transaction commits, the
@@ -202,6 +203,7 @@ func (w *writer) afterCommit(t *tx) {
 		w.log.Info("dropped over a bound", "queue", d.ref.String(), "state", d.state.String(), "jobs", d.n)
 	}
 	w.logMisses(t)
+	w.logLimits(t)
 
 	pages := w.c.PagesWritten()
 	w.walPages += pages

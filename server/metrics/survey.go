@@ -317,7 +317,8 @@ func sum(to, s *duly.Stats) {
 // Describe implements prometheus.Collector.
 func (s *Survey) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*definition{
-		queueJobs, queueOldest, queuePaused, queueSchedules, queueOverdue, queueClosed, queueFactor, queueProbing, queues, scrapeComplete, scrapeDuration, scrapeAge,
+		queueJobs, queueOldest, queuePaused, queueSchedules, queueOverdue, queueClosed, queueFactor, queueProbing,
+		queues, scrapeComplete, scrapeDuration, scrapeAge,
 		groupLag, groupOldest, groupAtBound, topicMessages, topicBytes, topicDelayed,
 	} {
 		ch <- d.desc
