@@ -119,7 +119,7 @@ end
 local call = function(...) return note(select('#', ...), redis.call(...), ...) end
 local careful_call = function(...)
   local reply = redis.pcall(...)
-  if reply.err then return reply end
+  if type(reply) == 'table' and reply.err then return reply end
   return note(select('#', ...), reply, ...)
 end
 `
