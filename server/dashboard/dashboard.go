@@ -83,6 +83,7 @@ func (d *Dashboard) Routes() []route.Route {
 		d.route("GET", namespace+"/queues", auth.Either, d.queues),
 		d.liveRoute(namespace),
 		d.route("GET", queue, auth.Either, d.queue),
+		d.route("GET", queue+"/find", auth.Consume, d.find),
 		d.route("GET", queue+"/{state}", auth.Consume, d.jobs),
 		d.route("GET", queue+"/j/{id}", auth.Consume, d.job),
 		d.route("", Prefix+"/{rest...}", auth.Open, d.unknown),

@@ -515,6 +515,48 @@ func TestLists(t *testing.T) {
 	}
 }
 
+// P3, P5: the list of queues is filtered by a part of the name and sorted by a column, largest first. An ID leads to its
+// job.
+func TestFilters(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for queue, n := range map[string]int{"mail.in": 1, "mail.out": 3, "orders": 2} {
+		for range n {
+			r.push(duly.Job{Queue: queue, Delay: time.Hour})
+		}
+	}
+	b := r.login("both")
+	for query, want := range map[string]string{
+		"":                                "mail.in mail.out orders",
+		"?filter=mail":                    "mail.in mail.out",
+		"?sort=delayed":                   "mail.out orders mail.in",
+		"?sort=delayed&filter=.":          "mail.out mail.in",
+		"?sort=oldest+ready":              "mail.in mail.out orders",
+		"?sort=none&filter=%3Cb%3E":       "",
+		"?filter=mail&sort=name&cursor=m": "mail.in mail.out",
+	} {
+		body := b.get("/ui/n/shop/queues" + query).body
+		var names []string
+		for _, part := range strings.Split(body, `<tr data-queue="`)[1:] {
+			name, _, _ := strings.Cut(part, `"`)
+			names = append(names, name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s shows %q, want %q", query, got, want)
+		}
+		if fresh := strings.Contains(body, `id="fresh"`); fresh != (!strings.Contains(query, "filter")) {
+			t.Errorf("%s announces new queues: %v", query, fresh)
+		}
+	}
+	for query, want := range map[string]string{
+		"?id=a+b": "/ui/n/shop/q/mail.in/j/a%20b", "": "/ui/n/shop/q/mail.in", "?id=..%2Fx": "/ui/n/shop/q/mail.in/j/..%2Fx",
+	} {
+		if got := b.get("/ui/n/shop/q/mail.in/find" + query).header.Get("Location"); got != want {
+			t.Errorf("%s goes to %q, want %q", query, got, want)
+		}
+	}
+}
+
 // An error has the page of its code, with the status of the API.
 func TestProblems(t *testing.T) {
 	t.Parallel()

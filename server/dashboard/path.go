@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/server/dashboard/render"
 )
 
@@ -42,6 +43,8 @@ func queuePath(namespace, queue string) render.Path { return path("n", namespace
 func statePath(namespace, queue, state string) render.Path {
 	return path("n", namespace, "q", queue, state)
 }
+
+func findPath(q duly.QueueRef) render.Path { return path("n", q.Namespace, "q", q.Name, "find") }
 
 func jobPath(namespace, queue, id string) render.Path {
 	return path("n", namespace, "q", queue, "j", id)

@@ -1,9 +1,12 @@
 package dashboard
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -15,28 +18,55 @@ import (
 // queuesPerPage is the number of queues of a list.
 const queuesPerPage = 1000
 
-// queues is the list of a namespace's queues: one survey.
+// queues is the list of a namespace's queues: one survey. A filter and an order apply to the page of the list.
 func (d *Dashboard) queues(c *route.Call) error {
-	cursor := c.Query("cursor")
+	cursor, filter, order := c.Query("cursor"), c.Query("filter"), c.Query("sort")
 	page, err := d.cfg.Surveyor.Survey(c.Context(), c.Namespace, duly.PageParams{Cursor: cursor, Limit: queuesPerPage})
 	if err != nil {
 		return err
 	}
 
 	here := queuesPath(c.Namespace)
-	v := view.Queues{Rows: make([]view.QueueRow, len(page.Queues))}
+	found := slices.DeleteFunc(page.Queues, func(q contract.QueueStats) bool { return !strings.Contains(q.Name, filter) })
+	sortQueues(found, order)
+	v := view.Queues{
+		Rows: make([]view.QueueRow, len(found)), Here: here, Filter: filter, Sort: order,
+		Part: (cursor != "" || page.Next != "") && (filter != "" || order != ""), Whole: cursor == "" && filter == "",
+	}
 	v.Frame = also(d.frame(c, "Queues"), "queues", fmt.Sprintf("/v1/%s/queues?stats=true", c.Namespace))
 	v.Frame = d.stream(v.Frame, "")
-	for i := range page.Queues {
-		v.Rows[i] = queueRow(c.Namespace, &page.Queues[i])
+	for i := range found {
+		v.Rows[i] = queueRow(c.Namespace, &found[i])
+	}
+	for _, name := range queueOrders {
+		v.Orders = append(v.Orders, view.Order{
+			Text: strings.ToUpper(name[:1]) + name[1:], Current: name == cmp.Or(order, queueOrders[0]),
+			To: withQuery(here, "cursor", cursor, "filter", filter, "sort", name),
+		})
 	}
 	if cursor != "" {
-		v.First = here
+		v.First = withQuery(here, "filter", filter, "sort", order)
 	}
 	if page.Next != "" {
-		v.Next = withQuery(here, "cursor", page.Next)
+		v.Next = withQuery(here, "cursor", page.Next, "filter", filter, "sort", order)
 	}
 	return d.reply(c, http.StatusOK, "queues.html", v)
+}
+
+// queueOrders are the columns by which the list of queues can be sorted.
+var queueOrders = []string{"name", "ready", "delayed", "blocked", "leased", "dead", "oldest ready"}
+
+// sortQueues sorts queues by a column, the largest first. The survey has sorted them by name.
+func sortQueues(list []contract.QueueStats, order string) {
+	var state duly.State
+	value := func(q *contract.QueueStats) int64 { return int64(q.Stats.OldestReady) }
+	switch {
+	case state.UnmarshalText([]byte(order)) == nil:
+		value = func(q *contract.QueueStats) int64 { return *q.Stats.Sizes.Of(state) }
+	case order != queueOrders[len(queueOrders)-1]:
+		return
+	}
+	slices.SortStableFunc(list, func(a, b contract.QueueStats) int { return cmp.Compare(value(&b), value(&a)) })
 }
 
 func queueRow(namespace string, q *contract.QueueStats) view.QueueRow {
@@ -88,7 +118,7 @@ func (d *Dashboard) queue(c *route.Call) error {
 	v := view.Queue{
 		Name: q.Name, Flags: number(atFlags), States: states(q, texts, duly.StateNone),
 		Ages: ages(&stats, d.cfg.Clock.Now()), Late: number(atLate), Sum: number(len(texts) - 1),
-		Settings: settings(&config),
+		Settings: settings(&config), Find: findPath(q),
 	}
 	for i, n := range counters(&stats.Counters) {
 		v.Counters = append(v.Counters, view.Number{Name: n.Name, Text: n.Value, At: atCounters + i})
@@ -102,6 +132,15 @@ func (d *Dashboard) queue(c *route.Call) error {
 	v.Frame = also(d.frame(c, q.Name), "stats "+q.Name, fmt.Sprintf("/v1/%s/queues/%s", c.Namespace, q.Name))
 	v.Frame = d.stream(v.Frame, q.Name)
 	return d.reply(c, http.StatusOK, "queue.html", v)
+}
+
+// find sends a caller to a job of the queue by its ID.
+func (d *Dashboard) find(c *route.Call) error {
+	q, id := queueOf(c), c.Query("id")
+	if id == "" {
+		return seeOther(c, queuePath(q.Namespace, q.Name))
+	}
+	return seeOther(c, jobPath(q.Namespace, q.Name, id))
 }
 
 // queueOf returns the queue of the path. The engine validates its name.

@@ -33,6 +33,7 @@ var pairs = []pair{
 	{"GET /ui/n/{namespace}/q/{queue}", "GET /v1/shop/queues/QUEUE", duly.StateReady},
 	{"GET /ui/n/{namespace}/q/{queue}/{state}", "GET /v1/shop/queues/QUEUE/jobs?state=ready", duly.StateReady},
 	{"GET /ui/n/{namespace}/q/{queue}/j/{id}", "GET /v1/shop/queues/QUEUE/jobs/ID", duly.StateReady},
+	{"GET /ui/n/{namespace}/q/{queue}/find", "GET /v1/shop/queues/QUEUE/jobs/ID", duly.StateReady},
 	{"POST /ui/n/{namespace}/q/{queue}/pause", "POST /v1/shop/queues/QUEUE/pause", duly.StateReady},
 	{"POST /ui/n/{namespace}/q/{queue}/resume", "POST /v1/shop/queues/QUEUE/resume", duly.StateReady},
 	{"POST /ui/n/{namespace}/q/{queue}/destroy", "DELETE /v1/shop/queues/QUEUE", duly.StateReady},

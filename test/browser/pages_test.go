@@ -159,6 +159,7 @@ type shownPage struct {
 // sessionPages are the pages behind the login: full, empty and with an error.
 var sessionPages = []shownPage{
 	{name: "queues", path: "/n/default/queues"},
+	{name: "queues-filtered", path: "/n/default/queues?filter=e&sort=dead"},
 	{name: "queues-empty", path: "/n/empty/queues"},
 	{name: "queues-error", path: "/n/default/queues?cursor=bad", failing: true},
 	{name: "queue", path: "/n/default/q/emails"},

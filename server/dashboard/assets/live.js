@@ -53,6 +53,7 @@ function show({at, queues, problem}) {
   trouble.hidden = true;
   shownAt = at;
   for (const [name, values] of Object.entries(queues)) {
+    // Without fresh the page has a part of the queues.
     const list = places.get(name);
     if (!list) {
       if (values) unknown.add(name); else unknown.delete(name);

@@ -90,8 +90,21 @@ type Problem struct {
 type Queues struct {
 	Frame Frame
 	Rows  []QueueRow
+	// Here is the list without a filter. Orders are the columns of the table's head that sort it.
+	Here         render.Path
+	Filter, Sort string
+	Orders       []Order
+	// Whole is set if the page begins the list and has no filter. Part is set if filter and order apply to a part of it.
+	Whole, Part bool
 	// First and Next are the pages of the list. Next is empty on the last one.
 	First, Next render.Path
+}
+
+// Order is a way to sort a list.
+type Order struct {
+	Text    string
+	To      render.Path
+	Current bool
 }
 
 // QueueRow is one queue of the list.
@@ -117,6 +130,8 @@ type Queue struct {
 	Sum      Number
 	Settings []Field
 	Buttons  []Button
+	// Find is the URL that leads to a job by its ID.
+	Find render.Path
 }
 
 // State is the number of jobs of one state.
@@ -135,6 +150,8 @@ type Jobs struct {
 	States []State
 	// When is the name of the column with a moment.
 	When string
+	// Find is the URL that leads to a job by its ID.
+	Find render.Path
 	// Keys and Errors are set if a row has a key or an error: otherwise their columns are left out.
 	Keys, Errors bool
 
