@@ -186,7 +186,7 @@ func (d *Dashboard) actionRoutes(queue string) (list []route.Route) {
 // act runs an action, after its confirmation where it needs one.
 func (d *Dashboard) act(c *route.Call, a *action) error {
 	if d.cfg.ReadOnly {
-		return contract.Errorf(duly.CodeForbidden, "this dashboard is read-only; the setting ui.read_only is on")
+		return readOnly()
 	}
 	form, err := readForm(c)
 	if err != nil {
@@ -213,7 +213,7 @@ func (d *Dashboard) act(c *route.Call, a *action) error {
 	}
 	once := form.Get("once")
 	if once == "" {
-		return contract.Invalid("once", "is missing; send the form of the page")
+		return missingOnce()
 	}
 	mark := a.mark(once, t)
 	_, err = d.results.once(s.ID+" "+mark, func() (string, error) { return d.perform(c, a, t, &s) })
@@ -223,6 +223,12 @@ func (d *Dashboard) act(c *route.Call, a *action) error {
 	return seeOther(c, withQuery(t.page(), "result", mark))
 }
 
+func readOnly() error {
+	return contract.Errorf(duly.CodeForbidden, "this dashboard is read-only; the setting ui.read_only is on")
+}
+
+func missingOnce() error { return contract.Invalid("once", "is missing; send the form of the page") }
+
 // mark names one click: an action on these jobs by this form.
 func (a *action) mark(once string, t *target) string {
 	sum := sha256.Sum256([]byte(once + "\n" + a.name + "\n" + strings.Join(t.ids, "\n")))
@@ -231,10 +237,7 @@ func (a *action) mark(once string, t *target) string {
 
 // perform runs an action between the two lines of the audit log.
 func (d *Dashboard) perform(c *route.Call, a *action, t *target, s *session.Session) (string, error) {
-	end, err := d.begin(audit.Action{
-		Caller: c.Caller(), Session: s.Mark(), Remote: c.R.RemoteAddr, Via: "dashboard", Route: a.api,
-		Namespace: t.queue.Namespace, Queue: t.queue.Name, Jobs: t.ids, Request: c.ID(),
-	})
+	end, err := d.begin(d.actionOf(c, a.api, t, s))
 	if err != nil {
 		return "", err
 	}
@@ -244,6 +247,14 @@ func (d *Dashboard) perform(c *route.Call, a *action, t *target, s *session.Sess
 		return "", err
 	}
 	return a.text(t), nil
+}
+
+// actionOf describes an action for the audit log.
+func (d *Dashboard) actionOf(c *route.Call, api string, t *target, s *session.Session) audit.Action {
+	return audit.Action{
+		Caller: c.Caller(), Session: s.Mark(), Remote: c.R.RemoteAddr, Via: "dashboard", Route: api,
+		Namespace: t.queue.Namespace, Queue: t.queue.Name, Jobs: t.ids, Request: c.ID(),
+	}
 }
 
 // begin writes the intent of an action. Without it nothing may change.

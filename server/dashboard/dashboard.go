@@ -3,6 +3,7 @@ package dashboard
 import (
 	"embed"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/dulymq/duly"
@@ -73,7 +74,7 @@ func New(c Config) (*Dashboard, error) {
 func (d *Dashboard) Routes() []route.Route {
 	const namespace = Prefix + "/n/{namespace}"
 	const queue = namespace + "/q/{queue}"
-	return append([]route.Route{
+	return slices.Concat([]route.Route{
 		d.route("GET", Prefix, auth.Open, d.start),
 		d.route("GET", Prefix+"/login", auth.Open, d.loginPage),
 		d.route("POST", Prefix+"/login", auth.Open, d.login),
@@ -87,7 +88,7 @@ func (d *Dashboard) Routes() []route.Route {
 		d.route("GET", queue+"/{state}", auth.Consume, d.jobs),
 		d.route("GET", queue+"/j/{id}", auth.Consume, d.job),
 		d.route("", Prefix+"/{rest...}", auth.Open, d.unknown),
-	}, d.actionRoutes(queue)...)
+	}, d.actionRoutes(queue), d.pushRoutes(queue))
 }
 
 // maxForm bounds the form of a login, in bytes.

@@ -40,7 +40,8 @@ func (d *Dashboard) jobs(c *route.Call) error {
 	here, now := statePath(q.Namespace, q.Name, state.String()), d.cfg.Clock.Now()
 	v := view.Jobs{
 		Queue: view.Link{Text: q.Name, To: queuePath(q.Namespace, q.Name)}, State: state.String(),
-		States: states(q, numbers(&stats, contract.Throttle{}), state), When: whenName(state), Find: findPath(q), Rows: make([]view.JobRow, len(page.Jobs)),
+		States: states(q, numbers(&stats, contract.Throttle{}), state), When: whenName(state), Find: findPath(q),
+		Rows: make([]view.JobRow, len(page.Jobs)),
 	}
 	v.Frame = also(d.frame(c, q.Name+": "+state.String()), fmt.Sprintf("jobs %s --state %s", q.Name, state),
 		fmt.Sprintf("/v1/%s/queues/%s/jobs?state=%s", q.Namespace, q.Name, state))
@@ -116,6 +117,9 @@ func (d *Dashboard) job(c *route.Call) error {
 		if len(j.Result) > 0 {
 			v.Result = text(j.Result)
 		}
+	}
+	if d.canPush(c) && !d.cfg.HideBodies {
+		v.Copy = withQuery(actionPath(q, "push"), "copy", j.ID)
 	}
 	v.Frame = also(d.frame(c, j.ID), fmt.Sprintf("job get %s %s", q.Name, j.ID),
 		fmt.Sprintf("/v1/%s/queues/%s/jobs/%s", q.Namespace, q.Name, j.ID))

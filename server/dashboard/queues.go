@@ -129,6 +129,9 @@ func (d *Dashboard) queue(c *route.Call) error {
 		v.Buttons = d.button(c, "pause", "Pause", "")
 	}
 	v.Buttons = append(v.Buttons, d.button(c, "destroy", "Destroy …", "queues")...)
+	if d.canPush(c) {
+		v.Push = actionPath(q, "push")
+	}
 	v.Frame = also(d.frame(c, q.Name), "stats "+q.Name, fmt.Sprintf("/v1/%s/queues/%s", c.Namespace, q.Name))
 	v.Frame = d.stream(v.Frame, q.Name)
 	return d.reply(c, http.StatusOK, "queue.html", v)

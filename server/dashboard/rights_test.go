@@ -34,6 +34,8 @@ var pairs = []pair{
 	{"GET /ui/n/{namespace}/q/{queue}/{state}", "GET /v1/shop/queues/QUEUE/jobs?state=ready", duly.StateReady},
 	{"GET /ui/n/{namespace}/q/{queue}/j/{id}", "GET /v1/shop/queues/QUEUE/jobs/ID", duly.StateReady},
 	{"GET /ui/n/{namespace}/q/{queue}/find", "GET /v1/shop/queues/QUEUE/jobs/ID", duly.StateReady},
+	{"GET /ui/n/{namespace}/q/{queue}/push", `POST /v1/shop/queues/QUEUE/jobs {"body":"x"}`, duly.StateReady},
+	{"POST /ui/n/{namespace}/q/{queue}/push", `POST /v1/shop/queues/QUEUE/jobs {"body":"x"}`, duly.StateReady},
 	{"POST /ui/n/{namespace}/q/{queue}/pause", "POST /v1/shop/queues/QUEUE/pause", duly.StateReady},
 	{"POST /ui/n/{namespace}/q/{queue}/resume", "POST /v1/shop/queues/QUEUE/resume", duly.StateReady},
 	{"POST /ui/n/{namespace}/q/{queue}/destroy", "DELETE /v1/shop/queues/QUEUE", duly.StateReady},
@@ -104,7 +106,7 @@ func (b *browser) visit(p pair) int {
 	case method == "GET":
 		a = b.get(at)
 	default:
-		form := url.Values{"id": {id}, "once": {id}, "confirmed": {"yes"}, "name": {queue}, "back": {"queues"}}
+		form := url.Values{"id": {id}, "tries": {"16"}, "once": {id}, "confirmed": {"yes"}, "name": {queue}, "back": {"queues"}}
 		a = b.post(at, form)
 	}
 	switch {

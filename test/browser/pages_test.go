@@ -185,6 +185,12 @@ var sessionPages = []shownPage{
 		name: "result", path: "/n/default/q/emails",
 		open: `document.querySelector('[action$="/pause"] button').click()`,
 	},
+	{name: "push", path: "/n/default/q/emails/push"},
+	{name: "push-copy", path: "/n/default/q/emails/push?copy=full"},
+	{
+		name: "push-refused", path: "/n/default/q/emails/push", failing: true,
+		open: `document.querySelector('[name=delay]').value = 'soon'; document.querySelector('.push button').click()`,
+	},
 	{name: "unknown", path: "/nothing", failing: true},
 }
 

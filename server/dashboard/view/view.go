@@ -69,6 +69,24 @@ type Confirm struct {
 	Back, Once string
 }
 
+// Push is the form of a new job.
+type Push struct {
+	Frame Frame
+	Queue Link
+	To    render.Path
+	Once  string
+	// Off is set if nothing can be pushed.
+	Off bool
+	// Problem is what the last try says of no field.
+	Problem                 string
+	Body, BodyProblem       string
+	Headers, HeadersProblem string
+	Fields                  []Input
+}
+
+// Input is a field of a form. Hint is what an empty field means.
+type Input struct{ Name, Label, Value, Hint, Problem string }
+
 // Login is the page before a session.
 type Login struct {
 	Frame Frame
@@ -130,6 +148,8 @@ type Queue struct {
 	Sum      Number
 	Settings []Field
 	Buttons  []Button
+	// Push is the URL of the form of a new job, "" if the session cannot push.
+	Push render.Path
 	// Find is the URL that leads to a job by its ID.
 	Find render.Path
 }
@@ -187,6 +207,8 @@ type Job struct {
 	Body    Text
 	Result  Text
 	Buttons []Button
+	// Copy is the URL of the form with a copy of the job, "" if the session cannot push.
+	Copy render.Path
 }
 
 // Text is a part of a body or a result.
