@@ -116,7 +116,7 @@ func (r *reader) serve() {
 		r.t.Fatal(err)
 	}
 	s, err := server.New(server.Config{
-		Pools: p, Store: server.Store{Backuper: e}, Push: &server.PushConfig{Keys: keys},
+		Pools: p, Store: server.Store{Backuper: e}, Push: &server.PushConfig{Keys: keys}, UI: &server.UIConfig{},
 		Listen: server.Listen{Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: data},
 		Logger: slog.New(slog.DiscardHandler),
 	})
