@@ -27,6 +27,8 @@ type UIConfig struct {
 	Key []byte
 	// Insecure permits a login over plain HTTP on an address that other machines reach.
 	Insecure bool
+	// Origin is the origin at which browsers reach the pages through a proxy.
+	Origin string
 	// ReadOnly refuses every action.
 	ReadOnly bool
 	// HideBodies removes bodies, headers and results from the pages.
@@ -47,7 +49,7 @@ func (s *Server) newDashboard(cfg *Config, observed *observe.Engine) (*dashboard
 	return dashboard.New(dashboard.Config{
 		Engine: cfg.Engine, Surveyor: contract.SurveyorOf(observed.Engine), Guard: s.guard, Clock: cfg.Clock,
 		Audit: s.audit, Version: cfg.Version, Key: key, Insecure: cfg.UI.Insecure, Secure: cfg.Listen.AdminTLS != nil,
-		ReadOnly: cfg.UI.ReadOnly, HideBodies: cfg.UI.HideBodies, Label: cfg.UI.Label, Color: cfg.UI.Color,
+		Origin: cfg.UI.Origin, ReadOnly: cfg.UI.ReadOnly, HideBodies: cfg.UI.HideBodies, Label: cfg.UI.Label, Color: cfg.UI.Color,
 	})
 }
 

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"embed"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -33,6 +34,8 @@ type Config struct {
 	Insecure bool
 	// Secure is set if the address has TLS.
 	Secure bool
+	// Origin is the origin at which browsers reach the pages through a proxy, such as https://duly.example.com.
+	Origin string
 	// ReadOnly refuses every action.
 	ReadOnly bool
 	// HideBodies removes bodies, headers and results from the pages.
@@ -49,6 +52,8 @@ type Dashboard struct {
 	sealer *session.Sealer
 	codes  *session.Codes
 	origin http.CrossOriginProtection
+	// host is that of the origin of a proxy, "" without one.
+	host string
 
 	results results
 	feed    *feed.Feed
@@ -60,6 +65,18 @@ func New(c Config) (*Dashboard, error) {
 	d := &Dashboard{cfg: c, codes: &session.Codes{Clock: c.Clock}, results: results{clock: c.Clock}}
 	d.feed = &feed.Feed{Surveyor: c.Surveyor, Clock: c.Clock}
 	var err error
+	if c.Origin != "" {
+		at, err := url.Parse(c.Origin)
+		if err == nil {
+			err = d.origin.AddTrustedOrigin(c.Origin)
+		}
+		if err != nil {
+			return nil, contract.Invalid("origin", "is %q, must be like https://duly.example.com", c.Origin)
+		}
+		d.host = at.Hostname()
+		// Browsers see the proxy's connection.
+		d.cfg.Secure = c.Secure || at.Scheme == "https"
+	}
 	if d.pages, err = render.Parse(templates, "templates/*.html", nil); err != nil {
 		return nil, err
 	}

@@ -396,6 +396,39 @@ func TestOtherSites(t *testing.T) {
 	}
 }
 
+// S2: with ui.origin the pages work behind a proxy on the same machine, which passes its own host on. The cookie is for
+// TLS then. Other hosts stay refused.
+func TestOriginOfProxy(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *Config) { c.Origin = "https://duly.example.com" })
+	form := url.Values{"token": {r.tokens["both"]}}.Encode()
+	for name, tt := range map[string]struct {
+		host, origin string
+		want         int
+	}{
+		"HostPassed":   {"duly.example.com", "https://duly.example.com", http.StatusSeeOther},
+		"HostReplaced": {"127.0.0.1:7778", "https://duly.example.com", http.StatusSeeOther},
+		"OtherOrigin":  {"duly.example.com", "https://evil.example", http.StatusForbidden},
+		"OtherHost":    {"evil.example", "https://duly.example.com", http.StatusForbidden},
+	} {
+		a := r.browser().do("POST", "/ui/login", form, "Host", tt.host, "Origin", tt.origin)
+		if a.status != tt.want {
+			t.Errorf("%s: a login has the status %d, want %d", name, a.status, tt.want)
+		}
+		if cookie := a.header.Get("Set-Cookie"); tt.want == http.StatusSeeOther &&
+			(!strings.HasPrefix(cookie, "__Host-") || !strings.Contains(cookie, "Secure")) {
+			t.Errorf("%s: the cookie is %s", name, cookie)
+		}
+	}
+	for _, bad := range []string{"duly.example.com", "https://duly.example.com/ui", "ftp//x"} {
+		cfg := r.dashboard.cfg
+		cfg.Origin = bad
+		if _, err := New(cfg); err == nil {
+			t.Errorf("the origin %q is accepted", bad)
+		}
+	}
+}
+
 // S8: every answer has the headers that confine a page, errors included.
 func TestHeaders(t *testing.T) {
 	t.Parallel()

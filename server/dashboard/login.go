@@ -74,7 +74,7 @@ func (d *Dashboard) checkHost(r *http.Request) error {
 		host = name
 	}
 	at, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	if host == "localhost" || err == nil && at.IsLoopback() {
+	if host == "localhost" || host == d.host || err == nil && at.IsLoopback() {
 		return nil
 	}
 	return contract.Errorf(duly.CodeForbidden, "this address does not serve the host of the request; open it as localhost")
@@ -160,7 +160,8 @@ func (d *Dashboard) replyLogin(c *route.Call, status int, v view.Login) error {
 
 // exposed reports whether others may read the connection.
 func (d *Dashboard) exposed(c *route.Call) bool {
-	if d.cfg.Secure || d.cfg.Insecure {
+	// Without a proxy, the connection itself may be plain although the origin is not.
+	if d.cfg.Insecure || d.cfg.Secure && d.host == "" {
 		return false
 	}
 	local, ok := c.R.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)

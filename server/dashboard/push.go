@@ -27,7 +27,7 @@ const apiPush = "POST " + apiQueue + "/jobs"
 
 // pushFields are the fields of the form, with the names of the API. A field with a dot belongs to an object.
 var pushFields = []struct{ name, label, hint string }{
-	{"id", "ID", "a new ULID"}, {"delay", "Delay", "0s"}, {"due", "Due", "2030-01-01T09:00:00Z, instead of a delay"},
+	{"id", "ID", "a new ULID"}, {"delay", "Delay", "0s"}, {"due", "Due", "2030-01-01T09:00:00Z"},
 	{"priority", "Priority", "0"}, {"order_key", "Order key", "none"}, {"merge.key", "Merge key", "none"},
 	{"merge.mode", "Merge mode", "keep, replace, debounce or once"}, {"tries", "Tries", ""}, {"backoff", "Backoff", ""},
 	{"lease", "Lease", ""}, {"ttl", "TTL", ""}, {"retain", "Retain", ""}, {"max_stalls", "Max stalls", ""},

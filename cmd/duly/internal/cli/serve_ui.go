@@ -21,7 +21,7 @@ func newUIConfig(settings *config.UI, data string) (*server.UIConfig, error) {
 		return nil, withHint(err, "choose another file of the key: --ui-session-key-file")
 	}
 	c := &server.UIConfig{
-		Key: key, Insecure: settings.Insecure == "on", ReadOnly: settings.ReadOnly == "on",
+		Key: key, Origin: settings.Origin, Insecure: settings.Insecure == "on", ReadOnly: settings.ReadOnly == "on",
 		HideBodies: settings.Bodies == "off", Label: settings.Label,
 	}
 	if settings.Color != "none" {

@@ -40,6 +40,7 @@ type Settings struct {
 type UI struct {
 	Enabled  string // on or off
 	Insecure string // on or off
+	Origin   string
 	ReadOnly string // on or off
 	Bodies   string // on or off
 	// Label names the environment. Color is none or a color of the label.

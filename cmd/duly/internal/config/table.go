@@ -304,6 +304,12 @@ var Table = []*Setting{
 		field:   func(s *Settings) any { return &s.UI.Insecure },
 	},
 	{
+		Key: "ui.origin", Flag: "ui-origin", Unset: "none",
+		kind:    text,
+		Meaning: "`URL` of a proxy in front of the dashboard, such as https://duly.example.com",
+		field:   func(s *Settings) any { return &s.UI.Origin },
+	},
+	{
 		Key: "ui.read_only", Flag: "ui-read-only", Default: "off",
 		kind: choice, oneOf: []string{"on", "off"},
 		Meaning: "on: the dashboard changes nothing, whatever the rights of a session",
