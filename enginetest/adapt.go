@@ -13,7 +13,7 @@ import (
 func adaptTests() []test {
 	one := Options{OneShard: true}
 	return []test{
-		{"SettingIsStored", []string{"C18.19", "C18.21"}, one, adaptSetting},
+		{"SettingIsStored", []string{"C18.19", "C18.21", "C18.23"}, one, adaptSetting},
 		{"BadSettingsAreInvalid", []string{"C18.19", "C18.20"}, one, adaptInvalid},
 		{"WithoutItNothingAdapts", []string{"C18.22"}, one, adaptOff},
 		{"OverloadHalvesMaxLeased", []string{"C18.24", "C18.27", "C18.31", "C18.37"}, one, adaptMaxLeased},
@@ -123,6 +123,14 @@ func adaptSetting(s *scene) {
 	s.pushAll(numbered(3, "j")...)
 	s.overload(s.take())
 	s.factor("after an overload", 0.5)
+
+	// Another queue has a limiter of its own, or none.
+	other := s.on("other")
+	same(s, "the floor of another queue", other.config().Adapt.Floor, duly.None)
+	other.factor("of another queue", 0)
+	other.adaptive(0.3, duly.QueueConfig{MaxLeased: 4})
+	other.factor("of another queue with an adaptive limit", 1)
+	s.factor("after the change of another queue", 0.5)
 	s.configure(duly.QueueConfig{Adapt: duly.Adapt{Floor: duly.None}})
 	same(s, "the floor after its end", s.config().Adapt.Floor, duly.None)
 	s.factor("without an adaptive limit", 0)

@@ -49,7 +49,7 @@ func read[T any](t *testing.T, what string, want T) func(got T, err error) {
 	}
 }
 
-// C14.6, C14.7: a reader returns the values that were written.
+// C14.6, C14.7, C18.58: a reader returns the values that were written.
 func TestEveryRequestSurvivesTheWire(t *testing.T) {
 	t.Parallel()
 	plain := duly.Job{Namespace: "shop", Queue: "q", Body: []byte{}}
