@@ -1,9 +1,12 @@
 package dashboard
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
@@ -55,7 +58,36 @@ func (d *Dashboard) reply(c *route.Call, status int, page string, data any) erro
 	if err != nil {
 		return err
 	}
-	return c.Reply(status, html)
+	c.W.Header().Set("Vary", "Accept-Encoding")
+	if len(html) < minPacked || !strings.Contains(c.R.Header.Get("Accept-Encoding"), "gzip") {
+		return c.Reply(status, html)
+	}
+	packed, err := pack(html)
+	if err != nil {
+		return err
+	}
+	c.W.Header().Set("Content-Encoding", "gzip")
+	return c.Reply(status, packed)
+}
+
+// minPacked is the size from which a page is compressed, in bytes. A smaller one fits into one packet.
+const minPacked = 1400
+
+// packers are for reuse, because one takes far more memory than a page.
+var packers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
+
+// pack compresses a page. No site can make a browser send the cookie and see the length of the answer, because the
+// cookie is SameSite=Strict.
+func pack(html []byte) ([]byte, error) {
+	w := packers.Get().(*gzip.Writer)
+	defer packers.Put(w)
+	var packed bytes.Buffer
+	w.Reset(&packed)
+	if _, err := w.Write(html); err != nil {
+		return nil, err
+	}
+	err := w.Close()
+	return packed.Bytes(), err
 }
 
 // fail returns the page of an error. A caller without a session gets the login page.

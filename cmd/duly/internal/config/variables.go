@@ -14,7 +14,8 @@ var commandVariables = []string{
 
 // testVariables are read only by the tests of this repository.
 var testVariables = []string{
-	"DULY_LONG", "DULY_SCREENS", "DULY_BACKLOG", "DULY_LEDGER", "DULY_SOAK", "DULY_REDIS_SERVER", "DULY_CLOCK", "DULY_PROCTEST_ROLE",
+	"DULY_LONG", "DULY_BACKLOG", "DULY_LEDGER", "DULY_SOAK", "DULY_REDIS_SERVER", "DULY_CLOCK", "DULY_PROCTEST_ROLE",
+	"DULY_SCREENS",
 }
 
 // otherPrefixes begin the names of variables for other programs: for the commands that a

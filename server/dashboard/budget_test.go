@@ -1,0 +1,90 @@
+package dashboard
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// G1, P3.1: compressed, a page of 100 jobs has at most 45 KB, a list of 1000 queues 60 KB, and the first visit with its
+// style and scripts 150 KB in 20 requests, from this server alone.
+func TestSizesOfPages(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for range jobsPerPage {
+		r.push(duly.Job{Delay: time.Hour, OrderKey: "customer-4711", Body: []byte("x")})
+	}
+	b := r.login("both")
+	get := func(at string) int {
+		a := b.do("GET", at, "", "Accept-Encoding", "gzip")
+		if a.status != 200 || a.header.Get("Content-Encoding") != "gzip" {
+			t.Errorf("%s has the status %d and the encoding %q", at, a.status, a.header.Get("Content-Encoding"))
+		}
+		return len(a.body)
+	}
+	first := get("/ui/n/shop/q/mail/delayed")
+	if first > 45_000 {
+		t.Errorf("a page of 100 jobs has %d bytes", first)
+	}
+
+	page, total, requests := b.get("/ui/n/shop/queues").body, first, 1
+	for _, attribute := range []string{`href="`, `src="`} {
+		for _, part := range strings.Split(page, attribute)[1:] {
+			if at, _, _ := strings.Cut(part, `"`); strings.HasPrefix(at, "/ui/assets/") {
+				n := get(at)
+				total, requests = total+n, requests+1
+				if strings.HasSuffix(at, ".css") && n > 12_000 || strings.HasSuffix(at, ".js") && n > 60_000 {
+					t.Errorf("%s has %d bytes", at, n)
+				}
+			}
+		}
+	}
+	if strings.Contains(page, "://") || total > 150_000 || requests < 4 || requests > 20 {
+		t.Errorf("the first visit has %d requests with %d bytes", requests, total)
+	}
+
+	for i := range 999 {
+		r.push(duly.Job{Queue: fmt.Sprint("queue-", i)})
+	}
+	if n := get("/ui/n/shop/queues"); n > 60_000 {
+		t.Errorf("the list of 1000 queues has %d bytes", n)
+	}
+}
+
+// Section 9: the dashboard and the audit log have at most 6 000 lines of Go, 2 500 of templates, 900 of CSS, and 1 000 of
+// script in 10 modules.
+func TestSizesOfCode(t *testing.T) {
+	t.Parallel()
+	lines, modules := map[string]int{}, 0
+	for _, root := range []string{".", "../audit"} {
+		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			kind := filepath.Ext(path)
+			if err != nil || entry.IsDir() || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "vendor") {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if lines[kind] += bytes.Count(text, []byte{'\n'}); kind == ".js" {
+				modules++
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for kind, most := range map[string]int{".go": 6000, ".html": 2500, ".css": 900, ".js": 1000} {
+		if n := lines[kind]; n == 0 || n > most {
+			t.Errorf("%d lines of %s, at most %d", n, kind, most)
+		}
+	}
+	if modules > 10 {
+		t.Errorf("%d modules", modules)
+	}
+}
