@@ -20,7 +20,10 @@ elseif to == 'time' then
   if topic.first > 1 and tonumber(at) < (entered_at(topic.first) or topic.last_ms + 1) then clipped = 1 end
 elseif to == 'place' then
   first = tonumber(at)
-  if first > topic.last then return {'future', topic.last} end
+  if first > topic.last then
+    group_close()
+    return {'future', topic.last}
+  end
   if first < topic.first then first, clipped = topic.first, 1 end
   ms = entered_at(first) or topic.last_ms
 end

@@ -10,9 +10,11 @@
 -- @include guard clock now limits numbers group_closing soonest bucket message log ranges upcoming types entering
 -- @include group_head pages group_types group held group_look group_mark group_close group_begin
 local slow, reason = ARGV[5], ARGV[6]
-if slow ~= '' then
-  if slow == '-1' then closing.reopen() else closing.extend(tonumber(slow), reason) end
-  group_close()
+if slow == '-1' then
+  closing.reopen()
+elseif slow ~= '' then
+  closing.extend(tonumber(slow), reason)
 end
+group_close() -- the group may have caught up with its log, which changes its numbers
 local closed = closing.opens()
 return {'ok', us, closed or 0, closed and call('HGET', tally, 'closed_reason') or ''}
