@@ -8,10 +8,10 @@ import (
 
 // patience is the longest wait. Conditions in tests take milliseconds, but a busy machine may be
 // much slower.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // True polls a condition until it holds: often at first, then every 20 ms. It fails the test
-// after 30 seconds. what describes the condition in the failure message.
+// after two minutes. what describes the condition in the failure message.
 func True(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	limit := time.NewTimer(patience)
@@ -26,7 +26,7 @@ func True(t testing.TB, what string, holds func() bool) {
 }
 
 // Receive returns the next value of a channel, or the zero value if the channel is closed. It
-// fails the test after 30 seconds. what describes the value in the failure message.
+// fails the test after two minutes. what describes the value in the failure message.
 func Receive[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()
 	limit := time.NewTimer(patience)

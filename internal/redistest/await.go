@@ -12,7 +12,7 @@ import (
 
 // patience is the longest wait for an action that a healthy server does in milliseconds or, in a
 // cluster, in seconds. It is long, because the machine may be busy.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // Await is [eventually.True].
 func Await(t testing.TB, what string, holds func() bool) {
