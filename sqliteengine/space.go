@@ -26,6 +26,7 @@ import (
 //     the WAL (borrow) and leaves the rest for the file.
 //   - While the store is short of space, the engine moves the WAL after every few
 //     transactions, returns freed pages to the disk, and grows the ballast (reclaim).
+//     If the WAL has no space for that, it borrows from the ballast as well.
 //     It accepts jobs again when the ballast is large enough.
 //
 // A killed process leaves the ballast as it is. The next one opens the store in the
@@ -317,6 +318,12 @@ func (w *writer) reclaim() (again bool) {
 	}
 
 	given, err := w.releasePages()
+	// The release is a write too, and the ballast may have taken the space that its WAL needs.
+	if sqliteconn.IsFull(err) {
+		if err = w.space.borrow(); err == nil {
+			given, err = w.releasePages()
+		}
+	}
 	// The freed pages return to the disk only with the checkpoint.
 	if err == nil && (given || w.walPages >= shortagePages) {
 		w.checkpoints.stop()
