@@ -472,20 +472,17 @@ func (p *pair) lookGroup(ref duly.QueueRef) {
 }
 
 // groupStatsText returns the statistics of a group. It omits the key at the bound, because
-// several keys may be correct.
+// several keys may be correct, and the consumers, because an engine may store a call up to a
+// minute late.
 func groupStatsText(st duly.Stats) string {
 	g := st.Group
 	if g == nil {
 		return statsLine(st)
 	}
-	names := make([]string, len(g.Consumers))
-	for i, c := range g.Consumers {
-		names[i] = c.Name
-	}
 	return fmt.Sprintf("%s lag %d entered %d filtered %d skipped %d replayed %d missed %d oldest %s parked %t "+
-		"max held %t consumers %q",
+		"max held %t",
 		statsLine(st), g.Lag, g.Entered, g.Filtered, g.Skipped, g.Replayed, g.Missed, g.OldestNeeded, g.Parked,
-		g.AtMaxHeld, names)
+		g.AtMaxHeld)
 }
 
 func entriesText(entries []contract.Entry) string {
