@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// Number is a job's number: a ULID (github.com/ulid/spec) with 48 bits of milliseconds and 80 bits
-// most of which are random. It is not a counter, because a counter would repeat numbers after a
-// restored backup, and an old receipt would then be valid for a new job.
+// Number is a job's number: a ULID (github.com/ulid/spec) with 48 bits of milliseconds and 80 bits,
+// most of them random. A counter would repeat numbers after a restored backup, and an old receipt
+// would then be valid for a new job.
 type Number [16]byte
 
 const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"

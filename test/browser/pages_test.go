@@ -32,7 +32,7 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// dashboardServer is the dashboard on the reference model, whose clock stands still.
+// dashboardServer serves the dashboard of an engine of the reference model. The clock of the engine stands still.
 type dashboardServer struct {
 	*httptest.Server
 	t      *testing.T

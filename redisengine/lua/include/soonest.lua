@@ -5,8 +5,8 @@ local function head_of(set)
   return tonumber(call('ZRANGE', set, '0', '0', 'WITHSCORES')[2])
 end
 
--- soonest returns the earlier one of two moments, either of which may be false. The second one counts if it is ahead.
--- What lies beyond 2^53 is no moment, and no timer could keep it.
+-- soonest returns the earlier of two moments. Either may be false. It ignores the second moment if that has passed, or
+-- if that is beyond 2^53, for which no timer exists.
 local function soonest(next_one, at)
   if at and at > now and at < 2 ^ 53 and (not next_one or at < next_one) then return at end
   return next_one

@@ -28,7 +28,7 @@ const (
 // KeySize is the length of a key in bytes.
 const KeySize = 32
 
-// Login is who has logged in.
+// Login identifies the credential that opened a session.
 type Login struct {
 	// Credential is the hash of the token, or changes with the password of the account.
 	Credential [32]byte
