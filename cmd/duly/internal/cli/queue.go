@@ -199,7 +199,7 @@ func (f shareFlag) Set(text string) error {
 	n, err := strconv.ParseFloat(text, 64)
 	// The negated comparison also refuses NaN, which compares false with everything.
 	if err != nil || !(n > 0 && n <= 1) {
-		return usageErrorf("write a number above 0 and up to 1, such as 0.05 for 5 %%, or none")
+		return usageErrorf("write a number from 0.001 to 1, such as 0.05 for 5 %%, or none")
 	}
 	*f.to = n
 	return nil
