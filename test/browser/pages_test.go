@@ -260,8 +260,8 @@ func eachPage(t *testing.T, width int64, themes []string, do func(b *tab, theme 
 	visit(sessionPages)
 }
 
-// G8, G9: on every page, in both themes, axe-core finds no violation, and the browser reports no violation of the policy,
-// no error and no warning.
+// G8, G9: on every page, in both themes, axe-core finds no violation, and the browser reports no violation of the
+// policy, no error and no warning.
 func TestPagesAreAccessible(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("testdata/axe.min.js")
@@ -391,8 +391,8 @@ func (b *tab) waitForText(text string) {
 	b.waitFor(fmt.Sprintf("document.querySelector('[role=status]')?.textContent === %s", quoted))
 }
 
-// G7, P3.4, P4.2: numbers change in place while a page is open. The selection and the focus stay, a new queue is announced
-// and moves no row, and a queue that another browser pauses says so.
+// G7, P3.4, P4.2: numbers change in place while a page is open. The selection and the focus stay, a new queue is
+// announced and moves no row, and a queue that another browser pauses says so.
 func TestLiveNumbersChangeInPlace(t *testing.T) {
 	t.Parallel()
 	server := newDashboardServer(t)
@@ -416,7 +416,8 @@ func TestLiveNumbersChangeInPlace(t *testing.T) {
 	server.tick(b)
 	b.waitFor("!document.getElementById('fresh').hidden")
 	b.waitFor(`document.querySelector('tr[data-queue="orders.invoices"] .flags').textContent === 'paused'`)
-	if !eval[bool](b, `document.activeElement === row && cell === `+cell+` && getSelection().toString() === 'orders.invoices'`) {
+	const kept = `document.activeElement === row && cell === ` + cell + ` && getSelection().toString() === 'orders.invoices'`
+	if !eval[bool](b, kept) {
 		t.Error("the focus, the selection or the element has changed")
 	}
 	after := eval[[]string](b, "[...document.querySelectorAll('tbody tr')].map(r => r.dataset.queue)")
