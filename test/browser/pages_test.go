@@ -416,7 +416,8 @@ func TestLiveNumbersChangeInPlace(t *testing.T) {
 	server.tick(b)
 	b.waitFor("!document.getElementById('fresh').hidden")
 	b.waitFor(`document.querySelector('tr[data-queue="orders.invoices"] .flags').textContent === 'paused'`)
-	const kept = `document.activeElement === row && cell === ` + cell + ` && getSelection().toString() === 'orders.invoices'`
+	const kept = `document.activeElement === row && cell === ` + cell +
+		` && getSelection().toString() === 'orders.invoices'`
 	if !eval[bool](b, kept) {
 		t.Error("the focus, the selection or the element has changed")
 	}

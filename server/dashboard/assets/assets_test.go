@@ -14,9 +14,9 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, ok := set.File("vendor/htmx.min.js")
+	f, ok := set.File("vendor/uPlot.iife.min.js")
 	if !ok || f.Type != "text/javascript; charset=utf-8" {
-		t.Fatalf("htmx is %v with the type %q", ok, f.Type)
+		t.Fatalf("uPlot is %v with the type %q", ok, f.Type)
 	}
 	r, err := gzip.NewReader(bytes.NewReader(f.Gzip))
 	if err != nil {

@@ -32,34 +32,28 @@ const (
 	inScript        // in a script element, which must be empty
 )
 
-// urlAttributes take a URL. Those of htmx also exist with the prefix data-.
-var urlAttributes = []string{"href", "src", "action", "formaction", "poster", "hx-get", "hx-post", "hx-action",
-	"hx-push-url", "hx-replace-url", "hx-sse:connect"}
+// urlAttributes take a URL.
+var urlAttributes = []string{"href", "src", "action", "formaction", "poster"}
 
 // forbiddenAttributes hold code or styles, or take a URL that nobody needs.
-var forbiddenAttributes = []string{"style", "srcdoc", "srcset", "ping", "data", "hx-vals", "hx-headers", "hx-put",
-	"hx-patch", "hx-delete", "hx-query", "hx-config"}
+var forbiddenAttributes = []string{"style", "srcdoc", "srcset", "ping", "data"}
 
 func (c context) takesURL() bool {
-	return slices.Contains(urlAttributes, strings.TrimPrefix(c.attribute, "data-"))
+	return slices.Contains(urlAttributes, c.attribute)
 }
 
 // checkAttribute refuses attributes that hold code.
 func (c context) checkAttribute() error {
-	name := strings.TrimPrefix(c.attribute, "data-")
-	if strings.HasPrefix(name, "on") || strings.HasPrefix(name, "hx-on") || slices.Contains(forbiddenAttributes, name) {
+	if strings.HasPrefix(c.attribute, "on") || slices.Contains(forbiddenAttributes, c.attribute) {
 		return fmt.Errorf("the attribute %s is not permitted", c.attribute)
 	}
 	return nil
 }
 
-// checkValue refuses literal values that htmx or the browser would execute.
+// checkValue refuses literal values that the browser would execute.
 func (c context) checkValue(text string) error {
-	if strings.Contains(text, "js:") || strings.Contains(text, "javascript:") {
+	if strings.Contains(text, "javascript:") {
 		return fmt.Errorf("the attribute %s has code", c.attribute)
-	}
-	if strings.HasSuffix(c.attribute, "hx-trigger") && strings.Contains(text, "[") {
-		return fmt.Errorf("the attribute %s has a filter", c.attribute)
 	}
 	return nil
 }
