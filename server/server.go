@@ -43,6 +43,8 @@ type Server struct {
 	bridges *bridges.Bridges
 	// push sends the jobs of push queues. Nil: this server has no HTTP push.
 	push *push
+	// pages is the dashboard, nil if it is off.
+	pages *dashboard.Dashboard
 	// audit has what people change.
 	audit *audit.Log
 	// removed has the jobs that were removed, for callers that poll for them.
@@ -99,11 +101,10 @@ func New(cfg Config) (*Server, error) {
 	if s.audit, err = audit.Open(auditConfig(&cfg)); err != nil {
 		return nil, err
 	}
-	pages, err := s.newDashboard(&cfg, observed)
-	if err != nil {
+	if s.pages, err = s.newDashboard(&cfg, observed); err != nil {
 		return nil, err
 	}
-	s.mount(&cfg, observed, topics, pages)
+	s.mount(&cfg, observed, topics)
 	return s, nil
 }
 
@@ -143,7 +144,7 @@ func newRouter(cfg *Config, guard *auth.Guard, draining context.Context) *route.
 }
 
 // mount builds the routes of both addresses.
-func (s *Server) mount(cfg *Config, observed *observe.Engine, topics contract.Topics, pages *dashboard.Dashboard) {
+func (s *Server) mount(cfg *Config, observed *observe.Engine, topics contract.Topics) {
 	bare := observed.Engine
 	polls := poll.New(poll.Config{
 		Engine: cfg.Engine, Passer: contract.PasserOf(bare), MaxBody: cfg.Limits.MaxBody,
@@ -166,7 +167,7 @@ func (s *Server) mount(cfg *Config, observed *observe.Engine, topics contract.To
 	gatherer := s.gatherer(compatible)
 	operator := admin.API{
 		Maintainer: cfg.Store.Maintainer, Registry: cfg.Store.Registry, Backuper: cfg.Store.Backuper, Pools: cfg.Pools,
-		Guard: s.guard, Gatherer: gatherer, Clock: cfg.Clock, LoginCode: loginCode(pages),
+		Guard: s.guard, Gatherer: gatherer, Clock: cfg.Clock, LoginCode: loginCode(s.pages),
 	}
 
 	jobs, admins, health := s.audited(api.Routes(), "api"), s.audited(operator.Routes(), "admin"), s.healthRoutes()
@@ -177,8 +178,8 @@ func (s *Server) mount(cfg *Config, observed *observe.Engine, topics contract.To
 		s.api = withLmstfy(s.api, compatible.Handler(s.router))
 		s.admin = s.lmstfyAdmin(gatherer).Handler(s.admin)
 	}
-	if pages != nil {
-		s.admin = pages.Handler(s.router.Mount(pages.Routes()), s.admin)
+	if s.pages != nil {
+		s.admin = s.pages.Handler(s.router.Mount(s.pages.Routes()), s.admin)
 	}
 }
 
@@ -295,6 +296,9 @@ func (s *Server) startUpkeep(ctx context.Context, running *sync.WaitGroup) {
 	}
 	if s.bridges != nil {
 		running.Go(func() { s.bridges.Run(ctx) })
+	}
+	if s.pages != nil {
+		running.Go(func() { s.pages.Run(ctx) })
 	}
 }
 

@@ -1,12 +1,15 @@
 package server
 
 import (
+	"path/filepath"
 	"time"
 
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard"
+	uihistory "github.com/dulymq/duly/server/dashboard/history"
 	"github.com/dulymq/duly/server/dashboard/session"
+	"github.com/dulymq/duly/server/metrics"
 	"github.com/dulymq/duly/server/observe"
 )
 
@@ -35,6 +38,8 @@ type UIConfig struct {
 	HideBodies bool
 	// Label names the environment on every page. Color is blue, green, orange or red, "" for none.
 	Label, Color string
+	// History bounds the memory of the charts' history, in bytes. Its file is in the data folder. Default 64 MiB.
+	History int64
 }
 
 // newDashboard returns the dashboard, nil if the server has none.
@@ -46,10 +51,17 @@ func (s *Server) newDashboard(cfg *Config, observed *observe.Engine) (*dashboard
 	if key == nil {
 		key = session.NewKey()
 	}
+	history := dashboard.History{
+		Memory: cfg.UI.History, Lateness: cfg.Metrics.Lateness, Bounds: metrics.LatenessBounds(), Log: cfg.Logger,
+	}
+	if cfg.Listen.DataDir != "" {
+		history.Path = filepath.Join(cfg.Listen.DataDir, uihistory.FileName)
+	}
 	return dashboard.New(dashboard.Config{
 		Engine: cfg.Engine, Surveyor: contract.SurveyorOf(observed.Engine), Guard: s.guard, Clock: cfg.Clock,
 		Audit: s.audit, Version: cfg.Version, Key: key, Insecure: cfg.UI.Insecure, Secure: cfg.Listen.AdminTLS != nil,
 		Origin: cfg.UI.Origin, ReadOnly: cfg.UI.ReadOnly, HideBodies: cfg.UI.HideBodies, Label: cfg.UI.Label, Color: cfg.UI.Color,
+		History: history,
 	})
 }
 

@@ -1,9 +1,13 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -62,5 +66,42 @@ func TestDashboardIsOnTheAdminAddress(t *testing.T) {
 	}
 	if got := send("GET", without.admin.URL+page, nil, cookie).StatusCode; got != http.StatusNotFound {
 		t.Errorf("without the dashboard its page has the status %d", got)
+	}
+}
+
+// C14.59: a server keeps the history of a namespace whose page a session has opened, in its data folder.
+func TestDashboardKeepsHistory(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	f := serve(t, func(c *Config) { c.UI, c.Listen.DataDir = &UIConfig{}, data })
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	f.startUpkeep(ctx, &running)
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	form := url.Values{"token": {f.tokens["operator"]}}.Encode()
+	req, err := http.NewRequestWithContext(ctx, "POST", f.admin.URL+UIPath+"/login", strings.NewReader(form))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Sec-Fetch-Site", "same-origin")
+	login, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	login.Body.Close()
+	if req, err = http.NewRequestWithContext(ctx, "GET", f.admin.URL+UIPath+"/n/default/queues", nil); err != nil {
+		t.Fatal(err)
+	}
+	req.AddCookie(login.Cookies()[0])
+	page, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page.Body.Close()
+	stop()
+	running.Wait()
+	text, err := os.ReadFile(filepath.Join(data, "ui-history"))
+	if err != nil || !strings.Contains(string(text), "default") {
+		t.Errorf("the page has the status %d, the history %q, %v", page.StatusCode, text, err)
 	}
 }

@@ -1,17 +1,22 @@
 package dashboard
 
 import (
+	"cmp"
+	"context"
 	"embed"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard/assets"
 	"github.com/dulymq/duly/server/dashboard/feed"
+	"github.com/dulymq/duly/server/dashboard/history"
 	"github.com/dulymq/duly/server/dashboard/render"
 	"github.com/dulymq/duly/server/dashboard/session"
 	"github.com/dulymq/duly/server/route"
@@ -42,6 +47,20 @@ type Config struct {
 	HideBodies bool
 	// Label names the environment on every page. Color is blue, green, orange or red, "" for none.
 	Label, Color string
+	History      History
+}
+
+// History configures the history of the charts.
+type History struct {
+	// Path is the file of the history, "" for none. Memory bounds it in bytes, default 64 MiB.
+	Path   string
+	Memory int64
+	// Lateness returns how late this process delivered the jobs of a namespace, or of one of its queues: counts by the
+	// buckets of Bounds, and one for longer times. Nil: the pages show no lateness of deliveries.
+	Lateness func(namespace, queue string) []uint64
+	Bounds   []time.Duration
+	// Log is slog's default unless set.
+	Log *slog.Logger
 }
 
 // Dashboard serves the pages.
@@ -57,6 +76,7 @@ type Dashboard struct {
 
 	results results
 	feed    *feed.Feed
+	history *history.History
 	streams streams
 }
 
@@ -64,6 +84,8 @@ type Dashboard struct {
 func New(c Config) (*Dashboard, error) {
 	d := &Dashboard{cfg: c, codes: &session.Codes{Clock: c.Clock}, results: results{clock: c.Clock}}
 	d.feed = &feed.Feed{Surveyor: c.Surveyor, Clock: c.Clock}
+	d.history = newHistory(&c, d.feed)
+	d.feed.Seen = d.history.Observe
 	var err error
 	if c.Origin != "" {
 		at, err := url.Parse(c.Origin)
@@ -86,6 +108,24 @@ func New(c Config) (*Dashboard, error) {
 	d.sealer, err = session.NewSealer(c.Key, "duly_ui")
 	return d, err
 }
+
+// newHistory returns the history of the looks of a feed.
+func newHistory(c *Config, f *feed.Feed) *history.History {
+	to := history.Config{
+		Look: f.Look, Clock: c.Clock, Log: c.History.Log, Path: c.History.Path,
+		Memory: cmp.Or(c.History.Memory, 64<<20), Bounds: c.History.Bounds,
+	}
+	if to.Log == nil {
+		to.Log = slog.Default()
+	}
+	if c.History.Lateness != nil {
+		to.Lateness = func(namespace string) []uint64 { return c.History.Lateness(namespace, "") }
+	}
+	return history.New(to)
+}
+
+// Run keeps the history until ctx ends. Without a session it makes no call of the engine.
+func (d *Dashboard) Run(ctx context.Context) { d.history.Run(ctx) }
 
 // Routes returns the table of routes. Every page has the right of the API's route with the same answer.
 func (d *Dashboard) Routes() []route.Route {

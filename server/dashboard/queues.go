@@ -21,7 +21,7 @@ const queuesPerPage = 1000
 // queues is the list of a namespace's queues: one survey. A filter and an order apply to the page of the list.
 func (d *Dashboard) queues(c *route.Call) error {
 	cursor, filter, order := c.Query("cursor"), c.Query("filter"), c.Query("sort")
-	page, err := d.cfg.Surveyor.Survey(c.Context(), c.Namespace, duly.PageParams{Cursor: cursor, Limit: queuesPerPage})
+	page, err := d.survey(c, cursor)
 	if err != nil {
 		return err
 	}
@@ -51,6 +51,15 @@ func (d *Dashboard) queues(c *route.Call) error {
 		v.Next = withQuery(here, "cursor", page.Next, "filter", filter, "sort", order)
 	}
 	return d.reply(c, http.StatusOK, "queues.html", v)
+}
+
+// survey reads a page of queues. All viewers of the first page share its survey, so a caller must not change it.
+func (d *Dashboard) survey(c *route.Call, cursor string) (contract.SurveyPage, error) {
+	if cursor == "" {
+		look := d.feed.Look(c.Context(), contract.NamespaceOr(c.Namespace))
+		return contract.SurveyPage{Queues: slices.Clone(look.Queues), Next: look.Next}, look.Err
+	}
+	return d.cfg.Surveyor.Survey(c.Context(), c.Namespace, duly.PageParams{Cursor: cursor, Limit: queuesPerPage})
 }
 
 // queueOrders are the columns by which the list of queues can be sorted.

@@ -46,8 +46,9 @@ func also(f view.Frame, command, request string) view.Frame {
 	return f
 }
 
-// stream makes a page show live numbers, of one queue or of all.
+// stream makes a page show live numbers, of one queue or of all. Its namespace gets a history.
 func (d *Dashboard) stream(f view.Frame, queue string) view.Frame {
+	d.history.Visit(f.Namespace)
 	f.Script = path("assets", d.files.Hash, "live.js")
 	f.Stream = withQuery(path("n", f.Namespace, "live"), "queue", queue)
 	return f

@@ -1,7 +1,9 @@
 package metrics
 
 import (
+	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -168,6 +170,25 @@ func (m *Metrics) Delivered() map[duly.QueueRef]int64 {
 		all[ref] = c.delivered.Load()
 	}
 	return all
+}
+
+// LatenessBounds returns the bounds of the buckets of [Metrics.Lateness].
+func LatenessBounds() []time.Duration { return slices.Clone(latenessBounds) }
+
+// Lateness returns how late this process delivered the jobs of a namespace, or of one of its queues: the counts of the
+// buckets, and of longer times. Queues that share a histogram are left out, so the counts may fall.
+func (m *Metrics) Lateness(namespace, queue string) []uint64 {
+	sum := make([]uint64, len(latenessBounds)+1)
+	for ref, c := range m.queues.slots.All() {
+		h := c.late.Load()
+		if h == nil || ref.Namespace != namespace || queue != "" && ref.Name != queue {
+			continue
+		}
+		for i := range sum {
+			sum[i] += h.counts[i].Load()
+		}
+	}
+	return sum
 }
 
 func (s *counterSet) collect(ch chan<- prometheus.Metric) {

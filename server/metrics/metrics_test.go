@@ -455,6 +455,15 @@ func TestQueuesBeyondMaximum(t *testing.T) {
 	if t.Failed() || strings.Contains(text, "created,a}") || strings.Contains(text, "created,c}") {
 		t.Error(text)
 	}
+	// Those with a histogram of their own have it by namespace and by queue.
+	for queue, want := range map[string]uint64{"": 2, "b": 1, "c": 0, "d": 1} {
+		if got := m.Lateness("default", queue); got[0] != want || len(got) != len(LatenessBounds())+1 {
+			t.Errorf("the lateness of %q is %v", queue, got)
+		}
+	}
+	if got := m.Lateness("other", ""); got[0] != 0 {
+		t.Errorf("the lateness of another namespace is %v", got)
+	}
 }
 
 func TestHistogram(t *testing.T) {

@@ -1,7 +1,7 @@
 // Package feed looks at the queues that people see, once for all of them.
 //
-// A namespace is looked at while it has viewers, at most once per second, and for at most a tenth of the time. Each look
-// goes to every viewer. A viewer that is slow gets the newest one.
+// A namespace is looked at while it has viewers, at most once per second, and for at most a tenth of the time. Each
+// look goes to every viewer. A viewer that is slow gets the newest one. A page takes the newest look, or makes one.
 package feed
 
 import (
@@ -25,8 +25,12 @@ const (
 // Look is what one look has found.
 type Look struct {
 	// At is the time of the look, on the server's clock.
-	At     time.Time
+	At time.Time
+	// Mono is the monotonic time of the look.
+	Mono   time.Duration
 	Queues []contract.QueueStats
+	// Next is set if the namespace has more queues than a look.
+	Next string
 	// Err is why the look has found nothing.
 	Err error
 }
@@ -35,9 +39,20 @@ type Look struct {
 type Feed struct {
 	Surveyor contract.Surveyor
 	Clock    duly.Clock
+	// Seen, if set, is called with every look before anybody else gets it.
+	Seen func(namespace string, look *Look)
 
 	mu         sync.Mutex
 	namespaces map[string]*namespace
+	// single are the looks of pages, by namespace.
+	single map[string]*single
+}
+
+// single is a look that no viewer waits for. The look is set when done is closed.
+type single struct {
+	done  chan struct{}
+	begin time.Duration
+	look  *Look
 }
 
 // namespace is one that has viewers.
@@ -102,12 +117,10 @@ func (v *Viewer) Close() {
 func (f *Feed) run(ctx context.Context, name string, n *namespace) {
 	for {
 		begin := f.Clock.Mono()
-		look := &Look{At: f.Clock.Now()}
-		page, err := f.Surveyor.Survey(ctx, name, duly.PageParams{Limit: maxQueues})
+		look := f.look(ctx, name)
 		if ctx.Err() != nil {
 			return
 		}
-		look.Queues, look.Err = page.Queues, err
 		f.publish(n, look)
 
 		// A slow engine is asked less often.
@@ -120,6 +133,69 @@ func (f *Feed) run(ctx context.Context, name string, n *namespace) {
 			return
 		}
 	}
+}
+
+// look looks at a namespace.
+func (f *Feed) look(ctx context.Context, name string) *Look {
+	look := &Look{At: f.Clock.Now(), Mono: f.Clock.Mono()}
+	page, err := f.Surveyor.Survey(ctx, name, duly.PageParams{Limit: maxQueues})
+	look.Queues, look.Next, look.Err = page.Queues, page.Next, err
+	if f.Seen != nil && ctx.Err() == nil {
+		f.Seen(name, look)
+	}
+	return look
+}
+
+// Look returns a look that is about a second old at most. All callers within a second share one.
+func (f *Feed) Look(ctx context.Context, name string) *Look {
+	now := f.Clock.Mono()
+	f.mu.Lock()
+	if n := f.namespaces[name]; n != nil && n.last != nil && now-n.last.Mono < 2*every {
+		f.mu.Unlock()
+		return n.last
+	}
+	s := f.single[name]
+	if s == nil || s.look != nil && now-s.begin >= every {
+		s = f.begin(name, now)
+		f.mu.Unlock()
+		f.fill(ctx, name, s)
+	} else {
+		f.mu.Unlock()
+	}
+
+	select {
+	case <-s.done:
+		return s.look
+	case <-ctx.Done():
+		return &Look{At: f.Clock.Now(), Mono: now, Err: ctx.Err()}
+	}
+}
+
+// fill makes a look. Callers may wait for it when the first one is gone, or has panicked.
+func (f *Feed) fill(ctx context.Context, name string, s *single) {
+	look := &Look{At: f.Clock.Now(), Mono: s.begin, Err: duly.ErrInternal}
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		s.look = look
+		close(s.done)
+	}()
+	look = f.look(context.WithoutCancel(ctx), name)
+}
+
+// begin adds a look, and removes the old ones.
+func (f *Feed) begin(name string, now time.Duration) *single {
+	for other, s := range f.single {
+		if s.look != nil && now-s.begin >= every {
+			delete(f.single, other)
+		}
+	}
+	if f.single == nil {
+		f.single = map[string]*single{}
+	}
+	s := &single{done: make(chan struct{}), begin: now}
+	f.single[name] = s
+	return s
 }
 
 func (f *Feed) publish(n *namespace, look *Look) {

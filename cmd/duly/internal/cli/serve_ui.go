@@ -23,6 +23,7 @@ func newUIConfig(settings *config.UI, data string) (*server.UIConfig, error) {
 	c := &server.UIConfig{
 		Key: key, Origin: settings.Origin, Insecure: settings.Insecure == "on", ReadOnly: settings.ReadOnly == "on",
 		HideBodies: settings.Bodies == "off", Label: settings.Label,
+		History: settings.History,
 	}
 	if settings.Color != "none" {
 		c.Color = settings.Color

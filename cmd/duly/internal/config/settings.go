@@ -45,6 +45,8 @@ type UI struct {
 	Bodies   string // on or off
 	// Label names the environment. Color is none or a color of the label.
 	Label, Color string
+	// History bounds the memory of the charts' history, in bytes.
+	History int64
 	// SessionKey is the file with the key of sessions. "" is ui-session.key in the data folder.
 	SessionKey string
 }

@@ -339,6 +339,12 @@ var Table = []*Setting{
 		Meaning: "`file` with the key that seals the dashboard's sessions; servers with one file share their sessions",
 		field:   func(s *Settings) any { return &s.UI.SessionKey },
 	},
+	{
+		Key: "ui.history", Flag: "ui-history", Default: "64MiB",
+		kind: size, min: 1 << 20, max: math.MaxInt64,
+		Meaning: "`bytes` of memory for the history of the dashboard's charts; beyond it the quietest queues lose theirs",
+		field:   func(s *Settings) any { return &s.UI.History },
+	},
 }
 
 // settingOf returns the setting with a key, or nil if there is none.
