@@ -26,6 +26,7 @@ func batchTests() []test {
 		{"ListOfResultsStopsEarlyAt8MiB", []string{"C4.7", "C4.50"}, Options{}, batchListOfResults},
 		{"KeepsItsOrder", []string{"C6.2", "C4.1"}, Options{OneShard: true}, batchOrder},
 		{"NumbersOfACallRise", []string{"C11.9", "C6.2"}, Options{OneShard: true}, batchNumbers},
+		{"NumbersRiseInANewQueue", []string{"C11.9"}, Options{OneShard: true}, batchNumbersOfANewQueue},
 		{"MayCoverSeveralQueues", []string{"C4.1", "C1.3"}, Options{OneShard: true}, batchQueues},
 		{"CanceledContextReturnsAnError", []string{"C4.2"}, Options{}, batchContext},
 		{"CanceledCallReportsThatItMayHaveRun", []string{"C4.2"}, Options{}, callsPastDeadline},
@@ -364,6 +365,37 @@ func batchNumbers(s *scene) {
 			s.ack(d)
 		}
 		s.sameIDs("the jobs delivered after "+c.name, got, c.want)
+	}
+}
+
+// batchNumbersOfANewQueue is batchNumbers for queues that the call creates. The invalid job comes
+// first, so it creates no queue, but its number counts for the job after it.
+func batchNumbersOfANewQueue(s *scene) {
+	for _, queues := range [][]string{{"n"}, {"a", "b"}} {
+		early, between, late := made(duly.Job{}), made(duly.Job{}), made(duly.Job{})
+		names := map[string]string{early.ID: "early", between.ID: "between"}
+
+		var jobs []duly.Job
+		late.OrderKey = "\x00"
+		for _, queue := range queues {
+			early.Queue, late.Queue = queue, queue
+			jobs = append(jobs, late, early)
+		}
+		results, err := s.pushed(jobs...)
+		s.must("push", err)
+		for i := 0; i < len(results); i += 2 {
+			s.refused("the push of an invalid job", results[i].Err, duly.CodeInvalid)
+		}
+
+		for _, queue := range queues {
+			between.Queue = queue
+			s.push(between)
+			var got []string
+			for _, d := range s.reserve(5, queue) {
+				got = append(got, names[d.ID])
+			}
+			s.sameIDs("the jobs delivered from "+queue, got, []string{"between", "early"})
+		}
 	}
 }
 

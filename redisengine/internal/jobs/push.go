@@ -122,7 +122,7 @@ func (e *Jobs) createInOrder(ctx context.Context, jobs []duly.Job, groups []*que
 		if len(p.items) == 0 {
 			results[i] = p.results[i]
 			g := groups[slices.IndexFunc(groups, func(g *queueJobs) bool { return g.ref == ref })]
-			g.places = slices.DeleteFunc(g.places, func(place int) bool { return place == i })
+			g.refused = i + 1
 			continue
 		}
 		tried[ref] = true
@@ -139,7 +139,9 @@ func (e *Jobs) createInOrder(ctx context.Context, jobs []duly.Job, groups []*que
 type queueJobs struct {
 	ref    duly.QueueRef
 	places []int
-	err    error // the error of jobs without an answer
+	// refused: the jobs below this index are invalid and already have their errors.
+	refused int
+	err     error // the error of jobs without an answer
 }
 
 // oneQueue returns the queue if all jobs go to the same one.
@@ -171,6 +173,7 @@ func groupByQueue(jobs []duly.Job) (groups []*queueJobs) {
 func (e *Jobs) pushQueue(ctx context.Context, jobs []duly.Job, g queueJobs, results []duly.PushResult) error {
 	return e.With(ctx, g.ref, func(q *catalog.Queue) error {
 		p := newQueuePush(e, q, jobs, results)
+		p.refused = g.refused
 		p.plan(g.places)
 		if len(p.items) == 0 {
 			return nil
@@ -184,9 +187,9 @@ func (e *Jobs) pushQueue(ctx context.Context, jobs []duly.Job, g queueJobs, resu
 			if _, err := e.Create(ctx, g.ref, p.patchForNew()); err != nil {
 				return p.refuse(err)
 			}
-			g.places = p.placesFrom(g.places, p.items[0].place)
 			// With then calls this function again, which plans the jobs with the new queue's
-			// defaults.
+			// defaults. The jobs before the first valid one keep their errors.
+			g.refused = p.items[0].place
 			return catalog.ErrRetry
 		}
 
@@ -198,18 +201,6 @@ func (e *Jobs) pushQueue(ctx context.Context, jobs []duly.Job, g queueJobs, resu
 
 		return err
 	})
-}
-
-// placesFrom returns the indexes of the jobs from the given one on; nil means all jobs. The jobs
-// before that index are invalid and already have their answers.
-func (p *queuePush) placesFrom(places []int, first int) (from []int) {
-	if places == nil {
-		for place := range p.jobs {
-			places = append(places, place)
-		}
-	}
-	at, _ := slices.BinarySearch(places, first)
-	return places[at:]
 }
 
 // unanswered returns the indexes of the items that no shard has answered.

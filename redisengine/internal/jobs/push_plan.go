@@ -21,6 +21,8 @@ type queuePush struct {
 	jobs    []duly.Job
 	results []duly.PushResult
 	items   []pushItem
+	// refused: the jobs below this index are invalid and already have their errors.
+	refused int
 	only    [1]pushItem // memory for the item of a call with one job, the most frequent case
 	// left has the jobs whose numbers belong to other jobs.
 	left []pushItem
@@ -74,6 +76,12 @@ func (p *queuePush) planOne(place int) {
 	// Only an ID that the client created for this push can also be the job's number.
 	if item.Job.Made {
 		item.Number, item.Named = duly.ParseNumber(item.ID)
+	}
+	// An invalid job keeps its first error. It is still an item, because its number counts for the
+	// job after it.
+	if place < p.refused {
+		item.err = p.results[place].Err
+		return
 	}
 	item.err = p.fill(item)
 }
