@@ -38,3 +38,30 @@ func retainLooks(s *scene) {
 		same(s, "the lag after "+name, g.groupStats().Lag, st.Messages)
 	}
 }
+
+// A call that ends the need of messages may leave the trim to the next settle. That settle trims
+// them by the setting of its moment, so a later change of keep holds none of them.
+func retainUntilSettle(s *scene) {
+	for name, release := range map[string]func(x, g *scene, d duly.Delivery){
+		"destroy": func(x, g *scene, d duly.Delivery) {
+			other := x.group("other")
+			g.ack(d)
+			x.stepTopic()
+			s.must("destroy", s.Engine.Destroy(s.ctx, other.ref()))
+		},
+		"delete": func(_, g *scene, d duly.Delivery) {
+			s.must("delete", s.Engine.Delete(s.ctx, g.ref(), d.ID))
+		},
+	} {
+		x := s.onTopic(name)
+		g := x.group("g")
+		x.send("a", "b", "c")
+		ds := g.delivers("a", "b", "c")
+		release(x, g, ds[0])
+
+		g.release(ds[1])
+		x.configureTopic(duly.TopicConfig{Keep: time.Hour})
+		x.stepTopic()
+		same(s, "the messages trimmed after "+name, x.info().Stats.Trimmed, 1)
+	}
+}

@@ -29,6 +29,7 @@ func topicRetentionTests() []test {
 		{"LoweredBoundIsAppliedByStep", []string{"C12.123", "C12.127", "C12.128"}, Options{}, retainLowered},
 		{"DroppedHeldMessageCountsAsMissed", []string{"C12.124", "C12.126", "C12.81"}, Options{}, retainHeld},
 		{"LookAtAGroupLosesNoCount", []string{"C12.124", "C12.126"}, Options{}, retainLooks},
+		{"SettleTrimsAfterAnotherCallEndsTheNeed", []string{"C12.119", "C12.138"}, Options{}, retainUntilSettle},
 		{"IdleGroupIsParkedAndResumes", []string{"C12.131", "C12.132", "C12.133"}, Options{}, retainIdle},
 		{"ReservePreventsParking", []string{"C12.132"}, Options{}, retainBusy},
 		{"StatsReportTheGroupAtTheFloor", []string{"C12.134", "C12.135"}, Options{}, retainFloor},

@@ -48,6 +48,7 @@ local function give(keys, args, i, was)
   if gone == '1' or g and g.birth ~= birth then
     call('UNLINK', unpack(keys, FIRST + EACH * (i - 1) + 1, FIRST + EACH * i))
     call('HDEL', heads, name)
+    topic.rest = 1 -- the removed group may have held back messages
     g = nil
   end
   if gone == '1' then return end

@@ -1,11 +1,13 @@
 -- group_close ends a call that may have changed a group: it sets the marker and stores the numbers. With trims, after
 -- the end of deliveries, it trims the log if this group was at the floor, or if time or a bound may delete messages.
--- It reports whether a drop has uncovered messages that the group does not need.
+-- Another call that lifts the floor leaves the trim to the next settle, Publish or step. It reports whether a drop has
+-- uncovered messages that the group does not need.
 local function group_close(trims)
   local was, free = g.low, false
   write_pages()
   g.low, g.low_ms = lowest()
-  if trims and (was < g.low and was <= topic.first or eager or topic.rest == 1) then
+  if was < g.low and was <= topic.first then topic.rest = 1 end
+  if trims and (eager or topic.rest == 1) then
     trim()
     free = frees(FREE_AT)
   end
