@@ -100,10 +100,15 @@ func Release() error { return &settlementError{as: duly.Release} }
 // Overloaded returns an error that means that the service which the handler calls has no capacity,
 // as HTTP 429 and 503 do. It releases the job without using a try. It also closes the queue until
 // after has passed, from 0 to 1 h: no worker gets a job of the queue before. Config.Limiter counts
-// it as an overload. err is the reason of the closing and may be nil.
+// it as an overload. err is the reason of the closing and may be nil. If err is a [Snooze], the job
+// waits for its time: Overloaded(0, Snooze(d)) counts an overload and closes no queue.
 func Overloaded(after time.Duration, err error) error {
 	after = min(max(after, 0), duly.MaxSlow)
-	return &settlementError{as: duly.Release, slow: &after, err: err}
+	s := &settlementError{as: duly.Release, slow: &after, err: err}
+	if snooze, ok := err.(*settlementError); ok && snooze.as == duly.Release {
+		s.delay, s.err = snooze.delay, snooze.err
+	}
+	return s
 }
 
 // isOverload reports whether a handler returned Overloaded.

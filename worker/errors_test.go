@@ -46,6 +46,8 @@ func TestHandlerErrorDecidesTheOutcome(t *testing.T) {
 			duly.SettleRequest{As: duly.Release, Slow: delay(time.Hour), Error: "boom"}},
 		{"OverloadedWithoutAnError", Overloaded(0, nil), nil,
 			duly.SettleRequest{As: duly.Release, Slow: delay(0), Error: "the service is overloaded"}},
+		{"OverloadedAndSnoozed", Overloaded(0, Snooze(time.Minute)), nil, duly.SettleRequest{As: duly.Release,
+			Delay: delay(time.Minute), Slow: delay(0), Error: "release for 1m"}},
 		{"Wrapped", fmt.Errorf("sending: %w", Bury(boom)), nil,
 			duly.SettleRequest{As: duly.Bury, Error: "sending: boom"}},
 		{"BuryAfterALostLease", Bury(boom), ErrLeaseLost, duly.SettleRequest{As: duly.Bury, Error: "boom"}},

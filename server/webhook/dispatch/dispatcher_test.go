@@ -108,6 +108,36 @@ func TestThrottlingUsesNoTry(t *testing.T) {
 	})
 }
 
+// C18.18, C18.63: a throttled try is an overload for the adaptive limit of its queue. The queue stays
+// open for the jobs of other hosts.
+func TestThrottlingLowersTheAdaptiveLimit(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, r *rig) {
+		r.rs.answer = func(request, int) answer {
+			return answer{status: http.StatusTooManyRequests, header: map[string]string{"retry-after": "60"}}
+		}
+		orders := duly.QueueRef{Namespace: "shop", Name: "orders"}
+		limits := duly.QueueConfig{MaxLeased: 100, Adapt: duly.Adapt{Floor: 0.1}, Delivery: duly.DeliverPush}
+		if err := r.model.Configure(t.Context(), orders, limits); err != nil {
+			t.Fatal(err)
+		}
+
+		r.push(duly.Job{ID: "a"})
+		pass(time.Second)
+
+		stats, err := r.model.Stats(t.Context(), orders)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stats.Factor >= 1 || stats.Counters.Slowed != 1 || !stats.Closing.Until.IsZero() {
+			t.Errorf("after a throttled try the factor is %v, %d deliveries were slow, and the queue is closed until %s",
+				stats.Factor, stats.Counters.Slowed, stats.Closing.Until)
+		}
+		if info, _ := r.state("a"); info.State != duly.StateDelayed || info.Failures != 0 {
+			t.Errorf("the job is %s with %d failures, want delayed without a failure", info.State, info.Failures)
+		}
+	})
+}
+
 // C16.62: the answer becomes the result of a job with Retain.
 func TestAnswerIsTheResultOfTheJob(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {

@@ -190,10 +190,14 @@ func settlement(
 		return worker.RetryAfter(*decision.Delay, failed)
 	case decision.As == duly.Nack:
 		return failed
-	case decision.Delay != nil:
-		return worker.Snooze(*decision.Delay)
+	case decision.Delay == nil:
+		return worker.Release()
+	case decision.Closes:
+		// The receiver has no capacity, which lowers the adaptive limit of the queue. The queue stays
+		// open, because its other jobs may go to other hosts (C18.18).
+		return worker.Overloaded(0, worker.Snooze(*decision.Delay))
 	}
-	return worker.Release()
+	return worker.Snooze(*decision.Delay)
 }
 
 // failure is the error of a try. The job gets its text, and the log its parts.
