@@ -191,6 +191,30 @@ func (m *Metrics) Lateness(namespace, queue string) []uint64 {
 	return sum
 }
 
+// CallBounds returns the bounds of the buckets of [Metrics.Calls].
+func CallBounds() []time.Duration { return slices.Clone(callBounds) }
+
+// Calls returns the durations of the calls of each engine: the counts of the buckets, and of longer calls.
+func (m *Metrics) Calls() map[string][]uint64 {
+	engines := map[string][]uint64{}
+	for name, h := range *m.calls.Load() {
+		sum := engines[name[0]]
+		if sum == nil {
+			sum = make([]uint64, len(callBounds)+1)
+			engines[name[0]] = sum
+		}
+		for i := range sum {
+			sum[i] += h.counts[i].Load()
+		}
+	}
+	return engines
+}
+
+// NotStored returns the number of jobs that were refused as full or not durable.
+func (m *Metrics) NotStored() int64 {
+	return m.jobsRefused[duly.CodeFull].Load() + m.jobsRefused[duly.CodeNotDurable].Load()
+}
+
 func (s *counterSet) collect(ch chan<- prometheus.Metric) {
 	for ref, c := range s.slots.All() {
 		c.collect(ch, ref.Namespace, ref.Name)

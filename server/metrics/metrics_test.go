@@ -466,6 +466,28 @@ func TestQueuesBeyondMaximum(t *testing.T) {
 	}
 }
 
+// Calls are counted by engine, and jobs that were not stored by their codes.
+func TestFactsOfTheDashboard(t *testing.T) {
+	t.Parallel()
+	m := New(Config{})
+	m.Called("redis", "push", time.Second)
+	m.Called("redis", "ack", time.Minute)
+	m.Called("sqlite", "push", time.Second)
+	calls, last := m.Calls(), len(CallBounds())
+	if len(calls) != 2 || calls["redis"][last] != 1 || calls["redis"][last-1] != 1 || calls["sqlite"][last-1] != 1 {
+		t.Errorf("the calls are %v", calls)
+	}
+	var jobs []duly.Job
+	var results []duly.PushResult
+	for _, code := range []duly.Code{duly.CodeFull, duly.CodeNotDurable, duly.CodeInvalid} {
+		jobs, results = append(jobs, duly.Job{Queue: "q"}), append(results, duly.PushResult{Err: &duly.Error{Code: code}})
+	}
+	m.pushed(jobs, results)
+	if n := m.NotStored(); n != 2 {
+		t.Errorf("%d jobs were not stored", n)
+	}
+}
+
 func TestHistogram(t *testing.T) {
 	t.Parallel()
 	h := newDurations([]time.Duration{time.Millisecond, time.Second})

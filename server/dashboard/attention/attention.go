@@ -1,0 +1,237 @@
+// Package attention finds what needs an operator: conditions of queues and of the server, worst first.
+//
+// The table of conditions has every threshold. An alert in docs/metrics.md for the same condition has the same value.
+package attention
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/server/dashboard/history"
+)
+
+// Queue is what is known of a queue at a look.
+type Queue struct {
+	Name     string
+	Stats    *duly.Stats
+	Throttle contract.Throttle
+	Recent   history.Recent
+	// Stalls are the leases that ran out in the last [StallWindow].
+	Stalls float64
+}
+
+// Server is what is known of the server at a look.
+type Server struct {
+	// Slow is the 99th percentile of the calls of the engine in the last [CallWindow], 0 without a call.
+	Slow time.Duration
+	// Refused is when the engine last refused a job as full or not_durable, Reset when it was last reset. They are zero
+	// for never.
+	Refused, Reset time.Time
+	// Incomplete is set if the look has not read every queue.
+	Incomplete bool
+}
+
+// The windows of conditions that count.
+const (
+	StallWindow = 10 * time.Minute
+	CallWindow  = 5 * time.Minute
+)
+
+// Finding is one condition that holds.
+type Finding struct {
+	Code string
+	// Queue is "" for a condition of the server.
+	Queue string
+	// Fact says what has been found, Next what to do.
+	Fact, Next string
+	Since      time.Time
+}
+
+// condition is one row of the table. A rule returns "" if the condition does not hold.
+type condition struct {
+	code, next string
+	// limit is the threshold of a time, most that of a number.
+	limit  time.Duration
+	most   float64
+	queue  func(c *condition, q *Queue, now time.Time) string
+	server func(c *condition, s *Server, now time.Time) string
+}
+
+// conditions is the table, worst first.
+var conditions = []condition{
+	{
+		code: "store_reset", limit: 24 * time.Hour, next: "Find out why the store lost its data, and restore a backup.",
+		server: func(c *condition, s *Server, now time.Time) string {
+			return recently(s.Reset, now, c.limit, "The engine found its store reset")
+		},
+	},
+	{
+		code: "not_stored", limit: 5 * time.Minute, next: "Make room for jobs: look at the disk, the memory and max_jobs.",
+		server: func(c *condition, s *Server, now time.Time) string {
+			return recently(s.Refused, now, c.limit, "The engine refused a job as full or not durable")
+		},
+	},
+	{
+		code: "engine_slow", limit: 250 * time.Millisecond, next: "Look at the engine's processor, disk and network.",
+		server: func(c *condition, s *Server, _ time.Time) string {
+			if s.Slow <= c.limit {
+				return ""
+			}
+			return fmt.Sprintf("One in a hundred calls of the engine takes %s.", rough(s.Slow))
+		},
+	},
+	{
+		code: "queues_not_seen", next: "Look at the log. The numbers of this page leave queues out.",
+		server: func(_ *condition, s *Server, _ time.Time) string {
+			if !s.Incomplete {
+				return ""
+			}
+			return "The last look has not read every queue."
+		},
+	},
+	{
+		code: "no_consumer", limit: time.Minute, next: "Start a worker of this queue.",
+		queue: func(c *condition, q *Queue, now time.Time) string {
+			t := &q.Throttle
+			limited := t.Paused || t.MaxLeased > 0 || t.Rate.Limited() || !q.Stats.Closing.Until.IsZero()
+			if limited || q.Recent.Waiting.IsZero() || now.Sub(q.Recent.Waiting) < c.limit {
+				return ""
+			}
+			return fmt.Sprintf("%d jobs are ready, and none was delivered for %s.",
+				q.Stats.Sizes.Ready, rough(now.Sub(q.Recent.Waiting)))
+		},
+	},
+	{
+		code: "late", limit: time.Minute, next: "Add workers, or find out why they are slow.",
+		queue: func(c *condition, q *Queue, _ time.Time) string {
+			if q.Throttle.Paused || q.Stats.OldestReady <= c.limit {
+				return ""
+			}
+			return fmt.Sprintf("The oldest ready job has waited for %s.", rough(q.Stats.OldestReady))
+		},
+	},
+	{
+		code: "dead_dropped", limit: time.Hour, next: "Requeue dead jobs, or raise dead_count and dead_age.",
+		queue: func(c *condition, q *Queue, now time.Time) string {
+			return recently(q.Recent.Dropped, now, c.limit, "A bound dropped dead jobs")
+		},
+	},
+	{
+		code: "dead_growing", limit: 15 * time.Minute, next: "Read the errors of its dead jobs.",
+		queue: func(c *condition, q *Queue, now time.Time) string {
+			return recently(q.Recent.Died, now, c.limit, "A job became dead")
+		},
+	},
+	{
+		code: "stalls", most: 0.1, next: "Find out why workers die or hang, or raise the lease.",
+		queue: func(c *condition, q *Queue, _ time.Time) string {
+			each := q.Stalls / StallWindow.Seconds()
+			if each <= c.most {
+				return ""
+			}
+			return fmt.Sprintf("%.2g leases per second ran out in the last %s.", each, rough(StallWindow))
+		},
+	},
+	{
+		code: "limit_saturated", limit: 5 * time.Minute, next: "Raise max_leased, or accept the wait.",
+		queue: func(c *condition, q *Queue, now time.Time) string {
+			if q.Recent.Full.IsZero() || now.Sub(q.Recent.Full) <= c.limit {
+				return ""
+			}
+			return fmt.Sprintf("All %d leases of max_leased have been in use for %s.",
+				q.Throttle.MaxLeased, rough(now.Sub(q.Recent.Full)))
+		},
+	},
+	{
+		code: "paused_long", limit: 24 * time.Hour, next: "Resume the queue, or destroy it.",
+		queue: func(c *condition, q *Queue, now time.Time) string {
+			if q.Recent.Paused.IsZero() || now.Sub(q.Recent.Paused) <= c.limit {
+				return ""
+			}
+			return fmt.Sprintf("The queue has been paused for %s.", rough(now.Sub(q.Recent.Paused)))
+		},
+	},
+}
+
+// recently returns a sentence about an event that is not too old.
+func recently(at, now time.Time, limit time.Duration, what string) string {
+	if at.IsZero() || now.Sub(at) >= limit {
+		return ""
+	}
+	return what + " at " + at.UTC().Format("15:04:05 UTC") + "."
+}
+
+func rough(d time.Duration) string {
+	if d >= 10*time.Second {
+		return duly.FormatDuration(d.Round(time.Second))
+	}
+	return duly.FormatDuration(d.Round(time.Millisecond))
+}
+
+// key identifies a finding.
+type key struct{ code, queue string }
+
+// Tracker remembers since when conditions hold, by namespace. It is safe for concurrent use.
+type Tracker struct {
+	mu   sync.Mutex
+	list map[string][]Finding
+}
+
+// Observe evaluates a look at a namespace.
+func (t *Tracker) Observe(namespace string, queues []Queue, s *Server, now time.Time) {
+	found := evaluate(queues, s, now)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	since := map[key]time.Time{}
+	for _, f := range t.list[namespace] {
+		since[key{f.Code, f.Queue}] = f.Since
+	}
+	for i := range found {
+		f := &found[i]
+		f.Since = now
+		if begin, ok := since[key{f.Code, f.Queue}]; ok && begin.Before(now) {
+			f.Since = begin
+		}
+	}
+	if t.list == nil {
+		t.list = map[string][]Finding{}
+	}
+	// Only namespaces with findings take memory.
+	if len(found) == 0 {
+		delete(t.list, namespace)
+		return
+	}
+	t.list[namespace] = found
+}
+
+// List returns the findings of the last look at a namespace, worst first.
+func (t *Tracker) List(namespace string) []Finding {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.list[namespace])
+}
+
+// evaluate returns the conditions that hold.
+func evaluate(queues []Queue, s *Server, now time.Time) (found []Finding) {
+	for i := range conditions {
+		c, first := &conditions[i], len(found)
+		if c.server != nil {
+			if fact := c.server(c, s, now); fact != "" {
+				found = append(found, Finding{Code: c.code, Fact: fact, Next: c.next})
+			}
+			continue
+		}
+		for i := range queues {
+			if fact := c.queue(c, &queues[i], now); fact != "" {
+				found = append(found, Finding{Code: c.code, Queue: queues[i].Name, Fact: fact, Next: c.next})
+			}
+		}
+		slices.SortFunc(found[first:], func(a, b Finding) int { return cmp.Compare(a.Queue, b.Queue) })
+	}
+	return found
+}
