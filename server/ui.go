@@ -57,11 +57,17 @@ func (s *Server) newDashboard(cfg *Config, observed *observe.Engine) (*dashboard
 	if cfg.Listen.DataDir != "" {
 		history.Path = filepath.Join(cfg.Listen.DataDir, uihistory.FileName)
 	}
+	facts := dashboard.Facts{
+		Calls: cfg.Metrics.Calls, CallBounds: metrics.CallBounds(), Refused: cfg.Metrics.NotStored,
+	}
+	if r := cfg.Store.Resetter; r != nil {
+		facts.Reset = func() time.Time { return r.LastReset().At }
+	}
 	return dashboard.New(dashboard.Config{
 		Engine: cfg.Engine, Surveyor: contract.SurveyorOf(observed.Engine), Guard: s.guard, Clock: cfg.Clock,
 		Audit: s.audit, Version: cfg.Version, Key: key, Insecure: cfg.UI.Insecure, Secure: cfg.Listen.AdminTLS != nil,
 		Origin: cfg.UI.Origin, ReadOnly: cfg.UI.ReadOnly, HideBodies: cfg.UI.HideBodies, Label: cfg.UI.Label, Color: cfg.UI.Color,
-		History: history,
+		History: history, Facts: facts,
 	})
 }
 

@@ -283,7 +283,7 @@ func (d *Dashboard) ask(c *route.Call, a *action, t *target, question, problem s
 		if err != nil {
 			return err
 		}
-		for _, state := range states(t.queue, numbers(&stats, contract.Throttle{}), duly.StateNone) {
+		for _, state := range states(t.queue, d.numbers(t.queue, &stats, contract.Throttle{}), duly.StateNone) {
 			v.Sizes = append(v.Sizes, view.Field{Name: state.Jobs.Text, Value: state.Size.Text})
 		}
 	}

@@ -152,7 +152,7 @@ func TestSelectedJobs(t *testing.T) {
 	at, form := "/ui/n/shop/q/"+queue, url.Values{"id": ids, "back": {"dead"}}
 
 	list := b.get(at + "/dead").body
-	if n := strings.Count(list, `type="checkbox"`); n != 2 || strings.Contains(list, " checked") {
+	if n := strings.Count(list, `type="checkbox" name="id"`); n != 2 || strings.Contains(list, " checked") {
 		t.Errorf("the list has %d boxes", n)
 	}
 	if n := strings.Count(b.get(at+"/dead?select=all").body, " checked"); n != 2 {

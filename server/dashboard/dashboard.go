@@ -15,6 +15,7 @@ import (
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard/assets"
+	"github.com/dulymq/duly/server/dashboard/attention"
 	"github.com/dulymq/duly/server/dashboard/feed"
 	"github.com/dulymq/duly/server/dashboard/history"
 	"github.com/dulymq/duly/server/dashboard/render"
@@ -48,6 +49,7 @@ type Config struct {
 	// Label names the environment on every page. Color is blue, green, orange or red, "" for none.
 	Label, Color string
 	History      History
+	Facts        Facts
 }
 
 // History configures the history of the charts.
@@ -77,7 +79,10 @@ type Dashboard struct {
 	results results
 	feed    *feed.Feed
 	history *history.History
-	streams streams
+	vitals  vitals
+	// attention has what needs an operator.
+	attention attention.Tracker
+	streams   streams
 }
 
 // New returns a Dashboard.
@@ -85,7 +90,7 @@ func New(c Config) (*Dashboard, error) {
 	d := &Dashboard{cfg: c, codes: &session.Codes{Clock: c.Clock}, results: results{clock: c.Clock}}
 	d.feed = &feed.Feed{Surveyor: c.Surveyor, Clock: c.Clock}
 	d.history = newHistory(&c, d.feed)
-	d.feed.Seen = d.history.Observe
+	d.vitals.facts, d.feed.Seen = c.Facts, d.observe
 	var err error
 	if c.Origin != "" {
 		at, err := url.Parse(c.Origin)
@@ -138,6 +143,8 @@ func (d *Dashboard) Routes() []route.Route {
 		d.route("POST", Prefix+"/logout", auth.Open, d.logout),
 		d.route("GET", Prefix+"/assets/{hash}/{file...}", auth.Open, d.asset),
 
+		d.route("POST", Prefix+"/theme", auth.Open, d.theme),
+		d.route("GET", namespace, auth.Either, d.overview),
 		d.route("GET", namespace+"/queues", auth.Either, d.queues),
 		d.liveRoute(namespace),
 		d.route("GET", queue, auth.Either, d.queue),

@@ -43,9 +43,10 @@ type rig struct {
 	dashboard *Dashboard
 	logger    *slog.Logger
 	audit     *audit.Log
-	dir       string // of the audit log
-	seen      int    // lines of the audit log that a test has read
-	queues    int    // queues that a test has made
+	dir       string       // of the audit log
+	seen      int          // lines of the audit log that a test has read
+	queues    int          // queues that a test has made
+	receipt   duly.Receipt // of a delivery that a test keeps
 }
 
 // newRig returns a rig on the reference model.
@@ -203,7 +204,7 @@ func TestSession(t *testing.T) {
 		t.Fatalf("without a session: %d to %s", a.status, a.header.Get("Location"))
 	}
 	a := b.post("/ui/login", url.Values{"token": {" " + r.tokens["both"] + "\n"}})
-	if a.header.Get("Location") != "/ui/n/shop/queues" {
+	if a.header.Get("Location") != "/ui/n/shop" {
 		t.Fatalf("the login goes to %q", a.header.Get("Location"))
 	}
 	cookie := a.header.Get("Set-Cookie")
@@ -215,11 +216,11 @@ func TestSession(t *testing.T) {
 	if a := b.get("/ui/n/shop/queues"); a.status != 200 || a.header.Get("Cache-Control") != "no-store" {
 		t.Fatalf("the page has the status %d and Cache-Control %s", a.status, a.header.Get("Cache-Control"))
 	}
-	if a := b.get("/ui"); a.header.Get("Location") != "/ui/n/shop/queues" {
+	if a := b.get("/ui"); a.header.Get("Location") != "/ui/n/shop" {
 		t.Errorf("/ui goes to %q", a.header.Get("Location"))
 	}
 
-	if a := b.get("/ui?namespace=a%2Fb"); a.header.Get("Location") != "/ui/n/a%2Fb/queues" {
+	if a := b.get("/ui?namespace=a%2Fb"); a.header.Get("Location") != "/ui/n/a%2Fb" {
 		t.Errorf("another namespace goes to %q", a.header.Get("Location"))
 	}
 	if body := b.get("/ui/n/shop/queues").body; strings.Contains(body, `name="namespace"`) {
@@ -264,7 +265,7 @@ func TestLogin(t *testing.T) {
 	r := newRig(t)
 	b := r.browser()
 	if a := b.post("/ui/login", url.Values{"name": {"ada"}, "password": {"lovelace-1815"}}); a.header.Get("Location") !=
-		"/ui/n/default/queues" {
+		"/ui/n/default" {
 		t.Errorf("the account goes to %q with %d", a.header.Get("Location"), a.status)
 	}
 	if a := b.get("/ui/n/any/queues"); a.status != 200 || !strings.Contains(a.body, "account ada") {
@@ -334,7 +335,7 @@ func TestLoginCodes(t *testing.T) {
 			t.Fatalf("the page of the code has the status %d: %s", a.status, a.body)
 		}
 	}
-	if a := b.post("/ui/login", url.Values{"code": {text}}); a.header.Get("Location") != "/ui/n/shop/queues" {
+	if a := b.post("/ui/login", url.Values{"code": {text}}); a.header.Get("Location") != "/ui/n/shop" {
 		t.Fatalf("the code goes to %q with %d", a.header.Get("Location"), a.status)
 	}
 	if a := b.get("/ui/n/shop/q/mail/ready"); a.status != http.StatusOK {

@@ -16,6 +16,11 @@
 // A visible page holds one stream (live.go), which sends the texts that have changed. Package feed looks at the queues
 // once for all streams. A page and its stream take the texts from one function, so they agree.
 //
+// # History
+//
+// Package history keeps what the looks have found, for charts and rates. Package attention evaluates every look by a
+// table of conditions. A chart is drawn from its table in the page, by assets/chart.js.
+//
 // # Actions
 //
 // An action (actions.go) is the same as a route of the API, and has its right. It asks first where it destroys

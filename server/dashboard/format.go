@@ -80,3 +80,33 @@ func firstLine(text string) string {
 	}
 	return line
 }
+
+// rate returns a number per second.
+func rate(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case v < 1:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	case v < 10:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'f', 0, 64)
+}
+
+// spark draws numbers as blocks of eight heights, "" without a number.
+func spark(list []float64) string {
+	most := 0.0
+	for _, v := range list {
+		most = max(most, v)
+	}
+	if most == 0 {
+		return ""
+	}
+	blocks := []rune("▁▂▃▄▅▆▇█")
+	text := make([]rune, len(list))
+	for i, v := range list {
+		text[i] = blocks[min(7, int(8*v/most))]
+	}
+	return string(text)
+}

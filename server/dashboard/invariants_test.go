@@ -51,11 +51,12 @@ var hostileTexts = []string{
 
 // pages are the paths of all pages, for a queue and a job of some states.
 func (r *rig) pages(jobs map[duly.State][2]string) []string {
-	list := []string{"/ui", "/ui/login", "/ui/login?code=x", "/ui/n/shop/queues", "/ui/n/shop/queues?cursor=bad", "/ui/none",
+	list := []string{"/ui", "/ui/login", "/ui/login?code=x", "/ui/n/shop", "/ui/n/shop?range=7d", "/ui/n/shop?range=none",
+		"/ui/n/shop/queues", "/ui/n/shop/queues?cursor=bad", "/ui/none",
 		"/ui/n/none/queues", "/ui/n/shop/q/none", "/ui/n/shop/q/none/dead"}
 	for _, at := range jobs {
 		queue := "/ui/n/shop/q/" + at[0]
-		list = append(list, queue, queue+"/j/"+at[1], queue+"/j/none", queue+"/none")
+		list = append(list, queue, queue+"?range=3d", queue+"/j/"+at[1], queue+"/j/none", queue+"/none")
 		for _, state := range duly.States {
 			list = append(list, queue+"/"+state.String(), queue+"/"+state.String()+"?select=all")
 		}

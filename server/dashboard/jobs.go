@@ -40,7 +40,7 @@ func (d *Dashboard) jobs(c *route.Call) error {
 	here, now := statePath(q.Namespace, q.Name, state.String()), d.cfg.Clock.Now()
 	v := view.Jobs{
 		Queue: view.Link{Text: q.Name, To: queuePath(q.Namespace, q.Name)}, State: state.String(),
-		States: states(q, numbers(&stats, contract.Throttle{}), state), When: whenName(state), Find: findPath(q),
+		States: states(q, d.numbers(q, &stats, contract.Throttle{}), state), When: whenName(state), Find: findPath(q),
 		Rows: make([]view.JobRow, len(page.Jobs)),
 	}
 	v.Frame = also(d.frame(c, q.Name+": "+state.String()), fmt.Sprintf("jobs %s --state %s", q.Name, state),

@@ -28,7 +28,7 @@ const (
 
 // numbers are the texts of a queue that change while a page shows them. A page and its stream have them in one order:
 // the sizes of [duly.States], then these.
-func numbers(s *duly.Stats, t contract.Throttle) (list []string) {
+func (d *Dashboard) numbers(q duly.QueueRef, s *duly.Stats, t contract.Throttle) (list []string) {
 	for _, state := range duly.States {
 		size := strconv.FormatInt(*s.Sizes.Of(state), 10)
 		if state == duly.StateLeased && t.MaxLeased > 0 {
@@ -41,6 +41,7 @@ func numbers(s *duly.Stats, t contract.Throttle) (list []string) {
 		late = rough(s.OldestReady)
 	}
 	list = append(list, strings.Join(flags(s, t), ", "), late)
+	list = append(list, d.rates(q, s)...)
 	for _, c := range counters(&s.Counters) {
 		list = append(list, c.Value)
 	}
@@ -51,7 +52,9 @@ func numbers(s *duly.Stats, t contract.Throttle) (list []string) {
 const (
 	atFlags    = 6
 	atLate     = 7
-	atCounters = 8
+	atIn       = 8
+	atDrain    = 11
+	atCounters = 12
 )
 
 // sizeOf returns the text of a state's size.
@@ -70,10 +73,15 @@ type event struct {
 
 // stream is one page that shows live numbers.
 type stream struct {
-	out *route.Stream
-	// only is the queue of the page, "" for all.
-	only string
-	sent map[string][]string
+	*Dashboard
+	out       *route.Stream
+	namespace string
+	// only is the queue of the page, "" for all. overview is set for the page with the sums of all queues.
+	only     string
+	overview bool
+	sent     map[string][]string
+	// found are the findings that the page shows.
+	found string
 }
 
 // live streams the numbers of a namespace's queues until the page goes, the session ends or the server stops.
@@ -98,7 +106,10 @@ func (d *Dashboard) live(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	to := &stream{out: out, only: c.Query("queue"), sent: map[string][]string{}}
+	to := &stream{
+		Dashboard: d, out: out, namespace: contract.NamespaceOr(c.Namespace), only: c.Query("queue"),
+		overview: c.Query("view") == "overview", sent: map[string][]string{},
+	}
 	viewer := d.feed.Watch(c.Namespace)
 	defer viewer.Close()
 	over := d.cfg.Clock.NewTimer(s.Left(d.cfg.Clock.Now()))
@@ -108,7 +119,7 @@ func (d *Dashboard) live(c *route.Call) error {
 	for err == nil {
 		select {
 		case look := <-viewer.Looks():
-			err = to.send("n", to.changes(look))
+			err = to.look(look)
 		case <-pulse.C:
 			pulse.Reset(beat)
 			err = to.send("hb", event{At: moment(d.cfg.Clock.Now())})
@@ -122,6 +133,22 @@ func (d *Dashboard) live(c *route.Call) error {
 		}
 	}
 	return nil // the page is gone
+}
+
+// look sends what a look has changed. A page fetches its list of findings itself.
+func (s *stream) look(look *feed.Look) error {
+	if err := s.send("n", s.changes(look)); err != nil || !s.overview {
+		return err
+	}
+	found := ""
+	for _, f := range s.attention.List(s.namespace) {
+		found += f.Code + " " + f.Queue + "\n"
+	}
+	if s.found == found {
+		return nil
+	}
+	s.found = found
+	return s.send("a", strings.Count(found, "\n"))
 }
 
 func (s *stream) send(name string, data any) error {
@@ -140,13 +167,19 @@ func (s *stream) changes(look *feed.Look) event {
 		e.Problem = string(duly.CodeOf(look.Err))
 		return e
 	}
+	if s.overview {
+		if now := s.totals(s.namespace, look); !slices.Equal(now, s.sent[""]) {
+			e.Queues[""], s.sent[""] = now, now
+		}
+		return e
+	}
 	seen := map[string]bool{}
 	for i := range look.Queues {
 		q := &look.Queues[i]
 		if q.Err != nil || s.only != "" && q.Name != s.only {
 			continue
 		}
-		now := numbers(&q.Stats, q.Throttle)
+		now := s.numbers(duly.QueueRef{Namespace: s.namespace, Name: q.Name}, &q.Stats, q.Throttle)
 		if s.only == "" {
 			now = now[:atCounters] // the list shows no counters
 		}

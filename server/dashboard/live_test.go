@@ -96,7 +96,7 @@ func TestLiveNumbers(t *testing.T) {
 		t.Fatalf("the stream has the status %d and the headers %v", all.status, all.header)
 	}
 	first := all.next("n")
-	if got := fmt.Sprint(first.Queues); got != "map[mail:[1 0 0 0 0 0  ] other:[1 0 0 0 0 0  ]]" {
+	if got := fmt.Sprint(first.Queues); got != "map[mail:[1 0 0 0 0 0      ] other:[1 0 0 0 0 0      ]]" {
 		t.Errorf("the stream begins with %s", got)
 	}
 	r.push(duly.Job{Queue: "mail", Delay: time.Hour})

@@ -132,7 +132,7 @@ func (d *Dashboard) start(c *route.Call) error {
 	if other := c.Query("namespace"); other != "" {
 		namespace = other
 	}
-	return seeOther(c, queuesPath(namespace))
+	return seeOther(c, overviewPath(namespace))
 }
 
 // home returns the namespace of the first page.
@@ -200,7 +200,7 @@ func (d *Dashboard) login(c *route.Call) error {
 	}
 	end(audit.Outcome{})
 	d.setCookie(c, d.sealer.Seal(s), int(session.Lifetime.Seconds()))
-	return seeOther(c, queuesPath(home(grant)))
+	return seeOther(c, overviewPath(home(grant)))
 }
 
 // auditLogin writes the intent of a login.

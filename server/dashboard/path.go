@@ -36,6 +36,8 @@ func withQuery(p render.Path, pairs ...string) render.Path {
 	return p + render.Path("?"+query.Encode())
 }
 
+func overviewPath(namespace string) render.Path { return path("n", namespace) }
+
 func queuesPath(namespace string) render.Path { return path("n", namespace, "queues") }
 
 func queuePath(namespace, queue string) render.Path { return path("n", namespace, "q", queue) }

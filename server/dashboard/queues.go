@@ -11,6 +11,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/server/dashboard/history"
 	"github.com/dulymq/duly/server/dashboard/view"
 	"github.com/dulymq/duly/server/route"
 )
@@ -28,7 +29,7 @@ func (d *Dashboard) queues(c *route.Call) error {
 
 	here := queuesPath(c.Namespace)
 	found := slices.DeleteFunc(page.Queues, func(q contract.QueueStats) bool { return !strings.Contains(q.Name, filter) })
-	sortQueues(found, order)
+	d.sortQueues(c.Namespace, found, order)
 	v := view.Queues{
 		Rows: make([]view.QueueRow, len(found)), Here: here, Filter: filter, Sort: order,
 		Part: (cursor != "" || page.Next != "") && (filter != "" || order != ""), Whole: cursor == "" && filter == "",
@@ -36,7 +37,7 @@ func (d *Dashboard) queues(c *route.Call) error {
 	v.Frame = also(d.frame(c, "Queues"), "queues", fmt.Sprintf("/v1/%s/queues?stats=true", c.Namespace))
 	v.Frame = d.stream(v.Frame, "")
 	for i := range found {
-		v.Rows[i] = queueRow(c.Namespace, &found[i])
+		v.Rows[i] = d.queueRow(c.Namespace, &found[i])
 	}
 	for _, name := range queueOrders {
 		v.Orders = append(v.Orders, view.Order{
@@ -63,28 +64,47 @@ func (d *Dashboard) survey(c *route.Call, cursor string) (contract.SurveyPage, e
 }
 
 // queueOrders are the columns by which the list of queues can be sorted.
-var queueOrders = []string{"name", "ready", "delayed", "blocked", "leased", "dead", "oldest ready"}
+var queueOrders = []string{
+	"name", "ready", "delayed", "blocked", "leased", "dead", "oldest ready", "in", "out", "failed",
+}
 
 // sortQueues sorts queues by a column, the largest first. The survey has sorted them by name.
-func sortQueues(list []contract.QueueStats, order string) {
+func (d *Dashboard) sortQueues(namespace string, list []contract.QueueStats, order string) {
 	var state duly.State
-	value := func(q *contract.QueueStats) int64 { return int64(q.Stats.OldestReady) }
-	switch {
-	case state.UnmarshalText([]byte(order)) == nil:
-		value = func(q *contract.QueueStats) int64 { return *q.Stats.Sizes.Of(state) }
-	case order != queueOrders[len(queueOrders)-1]:
-		return
+	var value func(*contract.QueueStats) float64
+	rates := func(q *contract.QueueStats) history.Rates {
+		recent, _ := d.history.Queue(contract.NamespaceOr(namespace), q.Name)
+		return recent.Rates
+	}
+	switch order {
+	case "oldest ready":
+		value = func(q *contract.QueueStats) float64 { return q.Stats.OldestReady.Seconds() }
+	case "in":
+		value = func(q *contract.QueueStats) float64 { return rates(q).In }
+	case "out":
+		value = func(q *contract.QueueStats) float64 { return rates(q).Out }
+	case "failed":
+		value = func(q *contract.QueueStats) float64 { return rates(q).Failed }
+	default:
+		if state.UnmarshalText([]byte(order)) != nil {
+			return
+		}
+		value = func(q *contract.QueueStats) float64 { return float64(*q.Stats.Sizes.Of(state)) }
 	}
 	slices.SortStableFunc(list, func(a, b contract.QueueStats) int { return cmp.Compare(value(&b), value(&a)) })
 }
 
-func queueRow(namespace string, q *contract.QueueStats) view.QueueRow {
+func (d *Dashboard) queueRow(namespace string, q *contract.QueueStats) view.QueueRow {
 	row := view.QueueRow{Queue: view.Link{Text: q.Name, To: queuePath(namespace, q.Name)}}
 	if q.Err != nil {
 		row.Problem = string(duly.CodeOf(q.Err))
 		return row
 	}
-	texts := numbers(&q.Stats, q.Throttle)
+	texts := d.numbers(duly.QueueRef{Namespace: namespace, Name: q.Name}, &q.Stats, q.Throttle)
+	for at := atIn; at <= atDrain; at++ {
+		row.Rates = append(row.Rates, view.Number{At: at, Text: texts[at]})
+	}
+	row.Spark = spark(d.history.Spark(contract.NamespaceOr(namespace), q.Name))
 	row.Flags, row.Late = view.Number{At: atFlags, Text: texts[atFlags]}, view.Number{At: atLate, Text: texts[atLate]}
 	for _, state := range []duly.State{
 		duly.StateReady, duly.StateDelayed, duly.StateBlocked, duly.StateLeased, duly.StateDead,
@@ -122,12 +142,15 @@ func (d *Dashboard) queue(c *route.Call) error {
 		return err
 	}
 
-	texts := numbers(&stats, contract.ThrottleOf(config))
+	texts := d.numbers(q, &stats, contract.ThrottleOf(config))
 	number := func(at int) view.Number { return view.Number{At: at, Text: texts[at]} }
 	v := view.Queue{
 		Name: q.Name, Flags: number(atFlags), States: states(q, texts, duly.StateNone),
 		Ages: ages(&stats, d.cfg.Clock.Now()), Late: number(atLate), Sum: number(len(texts) - 1),
-		Settings: settings(&config), Find: findPath(q),
+		Settings: settings(&config), Find: findPath(q), Charts: d.charts(c, q.Name), Spread: d.spread(q),
+	}
+	for i, name := range []string{"In per second", "Out per second", "Failed per second", "Empty in"} {
+		v.Rates = append(v.Rates, view.Number{Name: name, At: atIn + i, Text: texts[atIn+i]})
 	}
 	for i, n := range counters(&stats.Counters) {
 		v.Counters = append(v.Counters, view.Number{Name: n.Name, Text: n.Value, At: atCounters + i})
@@ -142,7 +165,7 @@ func (d *Dashboard) queue(c *route.Call) error {
 		v.Push = actionPath(q, "push")
 	}
 	v.Frame = also(d.frame(c, q.Name), "stats "+q.Name, fmt.Sprintf("/v1/%s/queues/%s", c.Namespace, q.Name))
-	v.Frame = d.stream(v.Frame, q.Name)
+	v.Frame = d.plot(d.stream(v.Frame, q.Name))
 	return d.reply(c, http.StatusOK, "queue.html", v)
 }
 

@@ -21,8 +21,13 @@ func (d *Dashboard) frame(c *route.Call, title string) view.Frame {
 	f := view.Frame{
 		Title: title, Namespace: c.Namespace, Version: d.cfg.Version,
 		Style: path("assets", d.files.Hash, "app.css"), Icon: path("assets", d.files.Hash, "icon.svg"),
-		Login: path("login"), Logout: path("logout"),
-		Now: moment(d.cfg.Clock.Now()), Label: d.cfg.Label, Color: d.cfg.Color, ReadOnly: d.cfg.ReadOnly,
+		Login: path("login"), Logout: path("logout"), SetTheme: path("theme"), Theme: theme(c),
+		Scripts: []render.Path{path("assets", d.files.Hash, "main.js")},
+		Now:     moment(d.cfg.Clock.Now()), Label: d.cfg.Label, Color: d.cfg.Color, ReadOnly: d.cfg.ReadOnly,
+	}
+	f.NextTheme = nextTheme[f.Theme]
+	if c.R.Method == http.MethodGet {
+		f.Here = c.R.URL.RequestURI()
 	}
 	if s, err := d.session(c); err == nil {
 		if grant, err := d.grant(c, s.Login); err == nil {
@@ -30,7 +35,7 @@ func (d *Dashboard) frame(c *route.Call, title string) view.Frame {
 			if f.Namespace == "" {
 				f.Namespace = home(grant)
 			}
-			f.Queues = queuesPath(f.Namespace)
+			f.Overview, f.Queues = overviewPath(f.Namespace), queuesPath(f.Namespace)
 			if grant.Token.Namespace == contract.AllNamespaces {
 				f.Start = path()
 			}
@@ -49,8 +54,16 @@ func also(f view.Frame, command, request string) view.Frame {
 // stream makes a page show live numbers, of one queue or of all. Its namespace gets a history.
 func (d *Dashboard) stream(f view.Frame, queue string) view.Frame {
 	d.history.Visit(f.Namespace)
-	f.Script = path("assets", d.files.Hash, "live.js")
+	f.Scripts = append(f.Scripts, path("assets", d.files.Hash, "live.js"))
 	f.Stream = withQuery(path("n", f.Namespace, "live"), "queue", queue)
+	return f
+}
+
+// plot makes a page draw its charts.
+func (d *Dashboard) plot(f view.Frame) view.Frame {
+	f.Plot, f.PlotStyle = path("assets", d.files.Hash, "vendor", "uPlot.iife.min.js"),
+		path("assets", d.files.Hash, "vendor", "uPlot.min.css")
+	f.Scripts = append(f.Scripts, path("assets", d.files.Hash, "chart.js"))
 	return f
 }
 

@@ -28,6 +28,7 @@ type pair struct {
 }
 
 var pairs = []pair{
+	{"GET /ui/n/{namespace}", "GET /v1/shop/queues?stats=true", duly.StateReady},
 	{"GET /ui/n/{namespace}/queues", "GET /v1/shop/queues?stats=true", duly.StateReady},
 	{"GET /ui/n/{namespace}/live", "GET /v1/shop/queues?stats=true", duly.StateReady},
 	{"GET /ui/n/{namespace}/q/{queue}", "GET /v1/shop/queues/QUEUE", duly.StateReady},

@@ -137,7 +137,25 @@ func (s *dashboardServer) login(b *tab) {
 	b.open(s.URL + "/ui/login")
 	b.submit(fmt.Sprintf("document.querySelector('[name=token]').value = %q; "+
 		"document.querySelector('.login button').click()", s.token))
-	b.waitFor("document.querySelector('h1').textContent === 'Queues'")
+	b.waitFor("document.querySelector('h1').textContent === 'Overview'")
+}
+
+// list opens the list of queues, and waits until it is live.
+func (s *dashboardServer) list(b *tab) {
+	b.t.Helper()
+	s.login(b)
+	b.open(s.URL + "/ui/n/default/queues")
+	s.watched(b)
+}
+
+// remember opens the overview some times, so that the charts have points.
+func (s *dashboardServer) remember(b *tab) {
+	b.t.Helper()
+	for range 4 {
+		s.clock.Advance(10 * time.Second)
+		s.push(duly.Job{Queue: "thumbnails"})
+		b.open(s.URL + "/ui/n/default")
+	}
 }
 
 // submit runs a script that leaves the page, and waits for the next page.
@@ -158,6 +176,8 @@ type shownPage struct {
 
 // sessionPages are the pages behind the login: full, empty and with an error.
 var sessionPages = []shownPage{
+	{name: "overview", path: "/n/default?range=15min"},
+	{name: "overview-empty", path: "/n/empty"},
 	{name: "queues", path: "/n/default/queues"},
 	{name: "queues-filtered", path: "/n/default/queues?filter=e&sort=dead"},
 	{name: "queues-empty", path: "/n/empty/queues"},
@@ -257,6 +277,7 @@ func eachPage(t *testing.T, width int64, themes []string, do func(b *tab, theme 
 	}
 	visit(loginPages)
 	server.login(b)
+	server.remember(b)
 	visit(sessionPages)
 }
 
@@ -301,7 +322,10 @@ func TestPagesFitNarrowScreens(t *testing.T) {
 					b.t.Errorf("%s is %d px wide", p.name, got)
 				}
 				small := eval[[]string](b, `[...document.querySelectorAll('button, input:not([type=hidden]), nav a')]
-					.filter(e => {const r = e.getBoundingClientRect(); return r.height < 24 || r.width < 16})
+					.filter(e => {
+						const r = e.getBoundingClientRect();
+						return e.checkVisibility() && (r.height < 24 || r.width < 16);
+					})
 					.map(e => e.outerHTML)`)
 				if len(small) > 0 {
 					b.t.Errorf("%s has small targets: %v", p.name, small)
@@ -342,6 +366,8 @@ func TestKeyboardWithoutScript(t *testing.T) {
 		t.Errorf("the form begins at %s", focused)
 	}
 	b.do(chromedp.KeyEvent(server.token), chromedp.KeyEvent(kb.Enter))
+	b.waitForTitle("Overview")
+	b.follow("Queues")
 	b.waitForTitle("Queues")
 	b.follow("emails")
 	b.waitForTitle("emails")
@@ -397,8 +423,7 @@ func TestLiveNumbersChangeInPlace(t *testing.T) {
 	t.Parallel()
 	server := newDashboardServer(t)
 	_, b := newSession(t)
-	server.login(b)
-	server.watched(b)
+	server.list(b)
 	const cell = `document.querySelector('tr[data-queue="orders.invoices"] [data-live="0"]')`
 	eval[chromedp.Void](b, `{const row = document.querySelector('tr[data-queue="orders.invoices"] th a'); row.focus();
 		getSelection().selectAllChildren(row); window.row = row; window.cell = `+cell+`; undefined}`)
@@ -433,8 +458,7 @@ func TestLiveBanner(t *testing.T) {
 	t.Parallel()
 	server := newDashboardServer(t)
 	_, b := newSession(t)
-	server.login(b)
-	server.watched(b)
+	server.list(b)
 	server.down.Store(true)
 	server.tick(b)
 	b.waitFor("!document.getElementById('trouble').hidden && document.body.classList.contains('old')")

@@ -38,8 +38,8 @@ func TestPolicyBlocksInline(t *testing.T) {
 	}
 }
 
-// G5: at each look, the numbers of 300 of 1 000 rows change. Every number is right, the number of nodes is constant, and
-// the heap grows by at most 5 MB. The script takes at most ten times its figure of 30 ms of processor time per look.
+// G5: at each look, the numbers of 300 of 1 000 rows change. Every number is right, the number of nodes is constant,
+// and the heap grows by at most 5 MB. The script takes at most ten times its figure of 30 ms of processor time per look.
 func TestLiveRows(t *testing.T) {
 	t.Parallel()
 	const rows, changed = 1000, 300

@@ -15,7 +15,7 @@ import (
 	"path"
 )
 
-//go:embed app.css live.js icon.svg vendor/*.js vendor/*.css
+//go:embed app.css *.js icon.svg vendor/*.js vendor/*.css
 var embedded embed.FS
 
 // Policy is the Content-Security-Policy of every answer of the dashboard. It permits no inline script or style, no

@@ -14,13 +14,21 @@ let heard = performance.now();
 let asked = -Infinity;
 let shownAt = '';
 const unknown = new Set();
+let paused = false;
+
+// write changes the text of an element. The node stays, so a selection survives, and no garbage is left.
+function write(place, text) {
+  if (place.textContent === text) return;
+  if (place.firstChild && text) place.firstChild.data = text; else place.textContent = text;
+}
 
 // A hidden tab holds no stream: browsers have six connections for all tabs of a server.
 function watch() {
-  if (document.hidden) {
+  if (document.hidden || paused) {
     stream?.close();
     stream = undefined;
     heard = performance.now();
+    if (paused) write(mark, 'paused');
     return;
   }
   const now = performance.now();
@@ -30,12 +38,13 @@ function watch() {
   }
   const old = now - heard > 5000;
   document.body.classList.toggle('old', old || !trouble.hidden);
-  mark.textContent = old ? `no numbers since ${shownAt || 'the load'}` : 'live';
+  write(mark, old ? `no numbers since ${shownAt || 'the load'}` : 'live');
 }
 
 function open() {
   stream = new EventSource(document.body.dataset.stream);
   stream.addEventListener('n', event => show(JSON.parse(event.data)));
+  stream.addEventListener('a', () => document.dispatchEvent(new Event('refresh')));
   stream.addEventListener('hb', () => { heard = performance.now(); });
   stream.addEventListener('bye', event => {
     stream.close();
@@ -61,7 +70,7 @@ function show({at, queues, problem}) {
     }
     for (const place of list) {
       const text = values ? values[place.dataset.live] ?? place.textContent : 'gone';
-      if (place.textContent !== text) place.textContent = text;
+      write(place, text);
     }
   }
   if (fresh) {
@@ -72,6 +81,12 @@ function show({at, queues, problem}) {
 }
 
 mark.hidden = false;
+document.addEventListener('pause', () => {
+  paused = !paused;
+  document.body.classList.toggle('paused', paused);
+  asked = -Infinity;
+  watch();
+});
 document.addEventListener('visibilitychange', () => { asked = -Infinity; watch(); });
 setInterval(watch, 1000);
 watch();

@@ -13,8 +13,8 @@
 // # Time
 //
 // The events between two looks belong to the time between them, which the monotonic clock measures. The moment is that
-// of the wall clock. If that clock steps back, the steps after its new time are removed, because they will happen again.
-// A step in either direction has a mark. After a restart, a failure or a pause of more than a minute, the first look
+// of the wall clock. If that clock steps back, the steps after its new time are removed, because they will happen
+// again. A step in either direction has a mark. After a restart, a failure or a pause of more than a minute, the first look
 // only notes the counters, so the time without looks stays a gap.
 //
 // # The file

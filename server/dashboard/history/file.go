@@ -162,7 +162,9 @@ func (n *namespace) append(text []byte, name string) []byte {
 func (n *namespace) read(r *reader) {
 	n.visit = time.UnixMilli(r.signed()).UTC()
 	for range r.count() {
-		n.marks = append(n.marks, Mark{At: time.UnixMilli(r.signed()).UTC(), By: time.Duration(r.signed()) * time.Millisecond})
+		m := Mark{At: time.UnixMilli(r.signed()).UTC()}
+		m.By = time.Duration(r.signed()) * time.Millisecond
+		n.marks = append(n.marks, m)
 	}
 	n.total.read(r)
 	for range r.count() {

@@ -35,7 +35,9 @@ type rig struct {
 
 func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	t.Helper()
-	r := &rig{t: t, clock: clock.NewFake(), log: new(logtest.Log), queues: map[string]*duly.Stats{}, late: make([]uint64, 3)}
+	r := &rig{
+		t: t, clock: clock.NewFake(), log: new(logtest.Log), queues: map[string]*duly.Stats{}, late: make([]uint64, 3),
+	}
 	r.cfg = Config{
 		Clock: r.clock, Log: slog.New(slog.NewJSONHandler(r.log, nil)), Memory: 64 << 20,
 		Path: filepath.Join(t.TempDir(), FileName), Bounds: []time.Duration{time.Second, 2 * time.Second},
@@ -230,8 +232,9 @@ func TestCorruptFileIsLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	bad := map[string]string{
-		"Empty": "", "Foreign": "PK\x03\x04" + strings.Repeat("x", 1000), "Version": strings.Replace(string(good), "\x01", "\x02", 1),
-		"Longer": string(good) + "x", "Large": string(good) + strings.Repeat("x", 130<<20),
+		"Empty": "", "Foreign": "PK\x03\x04" + strings.Repeat("x", 1000),
+		"Version": strings.Replace(string(good), "\x01", "\x02", 1),
+		"Longer":  string(good) + "x", "Large": string(good) + strings.Repeat("x", 130<<20),
 	}
 	for i := range 40 {
 		at := i * len(good) / 40
@@ -401,7 +404,8 @@ func TestMemoryBound(t *testing.T) {
 	}
 }
 
-// F6: without a visit nothing is looked at. After the first one there is a look every 10 s, until 30 days after the last.
+// F6: without a visit nothing is looked at. After the first one there is a look every 10 s, until 30 days after the
+// last one.
 func TestRunLooksWhileVisited(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

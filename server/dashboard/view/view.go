@@ -18,12 +18,20 @@ type Frame struct {
 	ReadOnly bool
 	// Result is what the last action has done.
 	Result string
-	// Stream is the URL of the live numbers, Script that of the script that shows them. Both are "" on a page without.
-	Stream, Script render.Path
+	// Stream is the URL of the live numbers, "" on a page without.
+	Stream render.Path
+	// Scripts are modules. Plot and PlotStyle draw charts, on pages with charts alone.
+	Scripts         []render.Path
+	Plot, PlotStyle render.Path
+	// Theme is light or dark, "" for that of the system. SetTheme changes it to NextTheme.
+	Theme, NextTheme string
+	SetTheme         render.Path
+	// Here is the URL of the page.
+	Here string
 	// Now is the engine's clock.
 	Now string
-	// Style, Icon, Queues, Login and Logout are URLs.
-	Style, Icon, Queues, Login, Logout render.Path
+	// Style, Icon, Overview, Queues, Login and Logout are URLs.
+	Style, Icon, Overview, Queues, Login, Logout render.Path
 	// Command and Request are the page as a command and as a request, for the footer.
 	Command, Request string
 }
@@ -104,6 +112,65 @@ type Problem struct {
 	Code, Text string
 }
 
+// Overview is the first page of a namespace.
+type Overview struct {
+	Frame    Frame
+	Findings []Finding
+	// More is the number of findings that the page leaves out.
+	More  int
+	Tiles []Number
+	Tops  []Top
+	// Charts are those of all queues.
+	Charts Charts
+}
+
+// Finding is a condition that needs attention.
+type Finding struct {
+	Code              string
+	Queue             Link
+	Fact, Next, Since string
+}
+
+// Top is a list of the first queues by a number.
+type Top struct {
+	Title string
+	Rows  []TopRow
+}
+
+// TopRow is one queue of it.
+type TopRow struct {
+	Queue Link
+	Value string
+}
+
+// Charts are charts over one range of time.
+type Charts struct {
+	Ranges []Order
+	List   []Chart
+	Notes  []string
+}
+
+// Chart is one chart with its table. Label describes it in words.
+type Chart struct {
+	ID, Title, Label string
+	// From, To and Step are the moments of the first and the last point and their distance, in seconds.
+	From, To, Step string
+	// Log is set for a logarithmic axis.
+	Log     bool
+	Columns []string
+	// Rows are the points, without those in a gap.
+	Rows []ChartRow
+}
+
+// ChartRow is one point. At is its moment in seconds.
+type ChartRow struct {
+	At, Time string
+	Values   []string
+}
+
+// Bar is one bucket of a histogram. Most is the largest count of a bucket.
+type Bar struct{ Name, Count, Most string }
+
 // Queues is the list of a namespace's queues.
 type Queues struct {
 	Frame Frame
@@ -131,18 +198,25 @@ type QueueRow struct {
 	Flags  Number
 	States []Number // the sizes, in the order of the table's head
 	Late   Number
+	Rates  []Number
+	// Spark draws the ready jobs of the last minutes, "" without one.
+	Spark string
 	// Problem is set instead of the numbers.
 	Problem string
 }
 
 // Queue is one queue.
 type Queue struct {
-	Frame    Frame
-	Name     string
-	Flags    Number
-	States   []State
-	Ages     []Field
-	Late     Number
+	Frame  Frame
+	Name   string
+	Flags  Number
+	States []State
+	Ages   []Field
+	Late   Number
+	Rates  []Number
+	Charts Charts
+	// Spread is the histogram of the lateness of deliveries.
+	Spread   []Bar
 	Counters []Number
 	// Sum states whether the counters account for every job.
 	Sum      Number

@@ -1,0 +1,168 @@
+package dashboard
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/server/dashboard/history"
+	"github.com/dulymq/duly/server/dashboard/view"
+	"github.com/dulymq/duly/server/route"
+)
+
+// defaultRange is the range of a page without one in its URL.
+const defaultRange = "1h"
+
+// column is one line of a chart.
+type column struct {
+	name  string
+	value func(p *history.Point) float64
+}
+
+var (
+	flowColumns = []column{
+		{"pushed", func(p *history.Point) float64 { return p.Pushed }},
+		{"acked", func(p *history.Point) float64 { return p.Acked }},
+		{"failed", func(p *history.Point) float64 { return p.Failed }},
+		{"stalled", func(p *history.Point) float64 { return p.Stalled }},
+	}
+	// Only a namespace has percentiles. They are of the deliveries through this server.
+	latenessColumns = []column{
+		{"oldest ready job", func(p *history.Point) float64 { return p.Oldest }},
+		{"deliveries p50", func(p *history.Point) float64 { return p.P50 }},
+		{"deliveries p99", func(p *history.Point) float64 { return p.P99 }},
+	}
+)
+
+// charts are those of a namespace, or of one of its queues.
+func (d *Dashboard) charts(c *route.Call, queue string) (v view.Charts) {
+	namespace, chosen := contract.NamespaceOr(c.Namespace), cmp.Or(c.Query("range"), defaultRange)
+	here, ranges := overviewPath(namespace), history.Ranges
+	lateness := latenessColumns
+	if queue != "" {
+		here, ranges, lateness = queuePath(namespace, queue), ranges[:len(ranges)-1], lateness[:1]
+	} else if d.cfg.History.Lateness == nil {
+		lateness = lateness[:1]
+	}
+
+	at := ranges[1]
+	for _, r := range ranges {
+		if r.Name == chosen {
+			at = r
+		}
+		v.Ranges = append(v.Ranges, view.Order{Text: r.Name, To: withQuery(here, "range", r.Name)})
+	}
+	for i := range v.Ranges {
+		v.Ranges[i].Current = v.Ranges[i].Text == at.Name
+	}
+
+	found := d.history.Chart(namespace, queue, at)
+	late := chart("lateness", "Lateness in seconds", lateness, found.Points, at)
+	late.Log = true
+	v.List = []view.Chart{late, chart("flow", "Jobs per second", flowColumns, found.Points, at)}
+	v.Notes = notes(&found, len(late.Rows))
+	return v
+}
+
+// notes say what a reader of the charts must know.
+func notes(c *history.Chart, points int) (list []string) {
+	if points == 0 {
+		list = append(list, "The history has begun with this page. The first point appears in some seconds.")
+	}
+	for _, m := range c.Marks {
+		by := duration(max(m.By, -m.By))
+		list = append(list, fmt.Sprintf("At %s the clock of the server moved by %s.", moment(m.At), by))
+	}
+	if c.Dropped > 0 {
+		list = append(list, fmt.Sprintf("%d queues have no history, because ui.history bounds it.", c.Dropped))
+	}
+	return list
+}
+
+// chart returns one chart of points.
+func chart(id, title string, columns []column, points []history.Point, r history.Range) view.Chart {
+	v := view.Chart{ID: id, Title: title, Step: seconds(r.Step())}
+	if len(points) > 0 {
+		v.From, v.To = unix(points[0].At), unix(points[len(points)-1].At)
+	}
+	format := "15:04:05"
+	if r.Span > 24*time.Hour {
+		format = "2006-01-02 15:04"
+	}
+	for i := range points {
+		p := &points[i]
+		if !p.Seen {
+			continue
+		}
+		row := view.ChartRow{At: unix(p.At), Time: p.At.Format(format)}
+		for _, c := range columns {
+			row.Values = append(row.Values, figure(c.value(p)))
+		}
+		v.Rows = append(v.Rows, row)
+	}
+	v.Label = title
+	for _, c := range columns {
+		v.Columns = append(v.Columns, c.name)
+		v.Label += describe(c, points)
+	}
+	return v
+}
+
+// describe returns the smallest, the largest and the last number of a line.
+func describe(c column, points []history.Point) string {
+	low, high, last := math.Inf(1), math.Inf(-1), math.NaN()
+	for p := range points {
+		if v := c.value(&points[p]); points[p].Seen && !math.IsNaN(v) {
+			low, high, last = min(low, v), max(high, v), v
+		}
+	}
+	if math.IsNaN(last) {
+		return fmt.Sprintf("; %s: nothing", c.name)
+	}
+	return fmt.Sprintf("; %s: from %s to %s, last %s", c.name, figure(low), figure(high), figure(last))
+}
+
+// figure returns a number with at least three digits, "" for none.
+func figure(v float64) string {
+	if math.IsNaN(v) {
+		return ""
+	}
+	if v >= 100 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+func unix(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
+
+func seconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) }
+
+// spread is the histogram of how late this process delivered a queue's jobs, nil without a delivery.
+func (d *Dashboard) spread(q duly.QueueRef) (list []view.Bar) {
+	if d.cfg.History.Lateness == nil {
+		return nil
+	}
+	counts := d.cfg.History.Lateness(contract.NamespaceOr(q.Namespace), q.Name)
+	most := uint64(0)
+	for _, n := range counts {
+		most = max(most, n)
+	}
+	if most == 0 {
+		return nil
+	}
+	bounds := d.cfg.History.Bounds
+	for i, n := range counts {
+		name := "longer"
+		if i < len(bounds) {
+			name = "up to " + duly.FormatDuration(bounds[i])
+		}
+		list = append(list, view.Bar{
+			Name: name, Count: strconv.FormatUint(n, 10), Most: strconv.FormatUint(most, 10),
+		})
+	}
+	return list
+}

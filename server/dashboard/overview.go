@@ -1,0 +1,126 @@
+package dashboard
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/server/dashboard/attention"
+	"github.com/dulymq/duly/server/dashboard/feed"
+	"github.com/dulymq/duly/server/dashboard/view"
+	"github.com/dulymq/duly/server/route"
+)
+
+const (
+	// maxFindings bounds the list of what needs attention.
+	maxFindings = 50
+	// topQueues is the length of a list of queues.
+	topQueues = 10
+)
+
+// overview is the first page of a namespace: one look, and the history.
+func (d *Dashboard) overview(c *route.Call) error {
+	namespace := contract.NamespaceOr(c.Namespace)
+	look := d.feed.Look(c.Context(), namespace)
+	if look.Err != nil {
+		return look.Err
+	}
+
+	v := view.Overview{Tops: d.tops(namespace, look), Charts: d.charts(c, "")}
+	found := d.attention.List(namespace)
+	v.More = max(0, len(found)-maxFindings)
+	for _, f := range found[:len(found)-v.More] {
+		v.Findings = append(v.Findings, finding(namespace, f))
+	}
+	names := []string{"delayed", "ready", "blocked", "leased", "dead", "done", "in per second", "out per second",
+		"failed per second"}
+	for i, text := range d.totals(namespace, look) {
+		v.Tiles = append(v.Tiles, view.Number{Name: names[i], Text: text, At: i})
+	}
+	v.Frame = also(d.frame(c, "Overview"), "top", fmt.Sprintf("/v1/%s/queues?stats=true", namespace))
+	v.Frame = d.plot(d.stream(v.Frame, ""))
+	v.Frame.Stream = withQuery(v.Frame.Stream, "view", "overview")
+	return d.reply(c, http.StatusOK, "overview.html", v)
+}
+
+func finding(namespace string, f attention.Finding) view.Finding {
+	v := view.Finding{Code: f.Code, Fact: f.Fact, Next: f.Next, Since: moment(f.Since)}
+	if f.Queue != "" {
+		v.Queue = view.Link{Text: f.Queue, To: queuePath(namespace, f.Queue)}
+	}
+	if f.Code == "dead_growing" {
+		v.Queue.To = statePath(namespace, f.Queue, duly.StateDead.String())
+	}
+	return v
+}
+
+// totals are the sums of all queues: the sizes of [duly.States], then the rates.
+func (d *Dashboard) totals(namespace string, look *feed.Look) (list []string) {
+	var sum duly.Sizes
+	for i := range look.Queues {
+		for _, state := range duly.States {
+			*sum.Of(state) += *look.Queues[i].Stats.Sizes.Of(state)
+		}
+	}
+	for _, state := range duly.States {
+		list = append(list, strconv.FormatInt(*sum.Of(state), 10))
+	}
+	return append(list, rateTexts(d.history.Rates(namespace), 0)[:3]...)
+}
+
+// tops are the first queues by lateness, backlog, dead jobs and failures.
+func (d *Dashboard) tops(namespace string, look *feed.Look) (list []view.Top) {
+	failures := map[string]float64{}
+	for i := range look.Queues {
+		recent, _ := d.history.Queue(namespace, look.Queues[i].Name)
+		failures[look.Queues[i].Name] = recent.Rates.Failed
+	}
+	count := func(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }
+	for _, by := range []struct {
+		title string
+		value func(q *contract.QueueStats) float64
+		text  func(q *contract.QueueStats, v float64) string
+	}{
+		{
+			"Oldest ready job", func(q *contract.QueueStats) float64 { return q.Stats.OldestReady.Seconds() },
+			func(q *contract.QueueStats, _ float64) string { return rough(q.Stats.OldestReady) },
+		},
+		{
+			"Ready and blocked jobs",
+			func(q *contract.QueueStats) float64 { return float64(q.Stats.Sizes.Ready + q.Stats.Sizes.Blocked) },
+			func(_ *contract.QueueStats, v float64) string { return count(v) },
+		},
+		{
+			"Dead jobs", func(q *contract.QueueStats) float64 { return float64(q.Stats.Sizes.Dead) },
+			func(_ *contract.QueueStats, v float64) string { return count(v) },
+		},
+		{
+			"Failures per second", func(q *contract.QueueStats) float64 { return failures[q.Name] },
+			func(_ *contract.QueueStats, v float64) string { return rate(v) },
+		},
+	} {
+		top := view.Top{Title: by.title}
+		for _, q := range first(look.Queues, by.value) {
+			top.Rows = append(top.Rows, view.TopRow{
+				Queue: view.Link{Text: q.Name, To: queuePath(namespace, q.Name)}, Value: by.text(q, by.value(q)),
+			})
+		}
+		list = append(list, top)
+	}
+	return list
+}
+
+// first returns the queues with the largest positive values, the largest first.
+func first(queues []contract.QueueStats, value func(*contract.QueueStats) float64) (list []*contract.QueueStats) {
+	for i := range queues {
+		if queues[i].Err == nil && value(&queues[i]) > 0 {
+			list = append(list, &queues[i])
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *contract.QueueStats) int { return cmp.Compare(value(b), value(a)) })
+	return list[:min(len(list), topQueues)]
+}
