@@ -1,7 +1,6 @@
 package otlp
 
 import (
-	"cmp"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -40,31 +39,47 @@ func FromEnv(getenv func(string) string) (*Config, error) {
 		getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return nil, nil
 	}
-	get := func(name string) string { return cmp.Or(getenv(forTraces+name), getenv(forAll+name)) }
+	// Each error names the variable that was read.
+	get := func(name string) (variable, value string) {
+		if value := getenv(forTraces + name); value != "" {
+			return forTraces + name, value
+		}
+		return forAll + name, getenv(forAll + name)
+	}
 
 	c := &Config{URL: address, Header: http.Header{}}
 	var bad contract.BadFields
 	if u, err := url.Parse(address); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		bad.Add(forAll+"ENDPOINT", "must be like http://localhost:4318")
+		variable, _ := get("ENDPOINT")
+		bad.Add(variable, "must be like %s", exampleURL(variable))
 	}
 
 	// The default ports of a collector differ by protocol, so the error names the right one.
-	if get("PROTOCOL") == "grpc" {
-		bad.Add(forAll+"PROTOCOL", "is grpc, must be http/json; use the collector's port for HTTP (4318)")
+	if variable, protocol := get("PROTOCOL"); protocol == "grpc" {
+		bad.Add(variable, "is grpc, must be http/json; use the collector's port for HTTP (4318)")
 	}
-	if text := get("TIMEOUT"); text != "" {
+	if variable, text := get("TIMEOUT"); text != "" {
 		ms, err := strconv.Atoi(text)
 		if err != nil || ms < 1 {
-			bad.Add(forAll+"TIMEOUT", "must be a number of milliseconds")
+			bad.Add(variable, "must be a number of milliseconds")
 		}
 		c.Timeout = time.Duration(ms) * time.Millisecond
 	}
 
 	// The headers hold secrets, so the error does not repeat them.
-	if !readHeaders(c.Header, get("HEADERS")) {
-		bad.Add(forAll+"HEADERS", "must be like name=value,name=value")
+	if variable, headers := get("HEADERS"); !readHeaders(c.Header, headers) {
+		bad.Add(variable, "must be like name=value,name=value")
 	}
 	return c, bad.Err()
+}
+
+// exampleURL returns a valid value of a variable with the collector's address. Only the
+// address for traces includes the path.
+func exampleURL(variable string) string {
+	if variable == forTraces+"ENDPOINT" {
+		return "http://localhost:4318/v1/traces"
+	}
+	return "http://localhost:4318"
 }
 
 // tracesURL returns the address for traces, or "" if the variables name none.

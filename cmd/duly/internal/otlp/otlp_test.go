@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -206,6 +207,29 @@ func TestFromEnv(t *testing.T) {
 			}
 		case err != nil || (c == nil) != (tt.url == "") || c != nil && c.URL != tt.url:
 			t.Errorf("%s: %+v, %v", tt.vars, c, err)
+		}
+	}
+}
+
+// A variable for traces overrides the one for all signals, so the error must name the variable
+// that has the bad value.
+func TestErrorNamesTheVariableThatWasRead(t *testing.T) {
+	t.Parallel()
+	const forAll, forTraces = "OTEL_EXPORTER_OTLP_", "OTEL_EXPORTER_OTLP_TRACES_"
+	for _, tt := range []struct{ name, good, bad, says, saysForTraces string }{
+		{"ENDPOINT", "http://c:4318", "c:4318", "must be like http://localhost:4318;",
+			"must be like http://localhost:4318/v1/traces;"},
+		{"PROTOCOL", "http/json", "grpc", "is grpc", "is grpc"},
+		{"TIMEOUT", "250", "soon", "must be a number", "must be a number"},
+		{"HEADERS", "a=b", "a", "must be like name=value", "must be like name=value"},
+	} {
+		for variable, says := range map[string]string{forAll: tt.says, forTraces: tt.saysForTraces} {
+			vars := map[string]string{forAll + "ENDPOINT": "http://c:4318", forAll + tt.name: tt.good}
+			vars[variable+tt.name] = tt.bad
+			_, err := FromEnv(func(name string) string { return vars[name] })
+			if want := variable + tt.name + " " + says; !strings.Contains(fmt.Sprint(err, ";"), want) {
+				t.Errorf("%v: %v, want %q", vars, err, want)
+			}
 		}
 	}
 }
