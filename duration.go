@@ -56,7 +56,7 @@ func notADuration(text string) string {
 	case tooLong(text):
 		return "is longer than any duration can be (106751d)"
 	}
-	return "is no duration; " + form
+	return "is not a duration; " + form
 }
 
 // tooLong reports whether a text would be a duration if its numbers were smaller.

@@ -87,8 +87,8 @@ func TestBadDurationsHaveHelpfulErrors(t *testing.T) {
 		"5": "has no unit", "1.5": "has no unit", "-3": "has no unit",
 		"100000000h": "longer than any duration", "106752d": "longer than any duration",
 		"1d9999999h": "longer than any duration", "-9223372036854775809ns": "longer than any duration",
-		"soon": "is no duration", "1d-2h": "is no duration", "1.5d": "is no duration", "": "is no duration",
-		"1w": "is no duration",
+		"soon": "is not a duration", "1d-2h": "is not a duration", "1.5d": "is not a duration", "": "is not a duration",
+		"1w": "is not a duration",
 	} {
 		if _, err := duly.ParseDuration(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

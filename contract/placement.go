@@ -86,7 +86,7 @@ func (p *Placement) Validate() error {
 			f.Add("phase", "must be %s or %s while the namespace moves", Preparing, Draining)
 		}
 	case p.Phase != Placed:
-		f.Add("phase", "is %s, but the namespace does not move", Quoted(string(p.Phase)))
+		f.Add("phase", "is %s, but the namespace is not moving", Quoted(string(p.Phase)))
 	}
 
 	if len(p.Former) > MaxFormer {

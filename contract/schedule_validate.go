@@ -171,7 +171,8 @@ func checkTemplate(f *BadFields, q duly.QueueRef, s *duly.Schedule, maxBody int)
 	checkTemplateHeaders(f, &t)
 
 	if s.Overlap != duly.OverlapAllow && t.Merge.Set() {
-		f.Add("template.merge", "is set, but overlap %s needs the merge key; leave it out, or set overlap to allow",
+		f.Add("template.merge",
+			"is set, but with overlap %s the schedule decides how its runs merge; leave it out, or set overlap to allow",
 			Quoted(string(FillSchedule(*s).Overlap)))
 		t.Merge = duly.Merge{}
 	}

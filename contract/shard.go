@@ -76,6 +76,6 @@ func CheckShard(j *duly.Job, shards int) error {
 	if n, ok := duly.ParseNumber(j.ID); key == "" || ok && n.Part() == duly.KeyPart(key) {
 		return nil
 	}
-	return Invalid("id", "must be left out, or made by duly's client, for a job with an order or merge key "+
-		"in a queue of %d shards: the key decides the shard", shards)
+	return Invalid("id", "does not fit the job's order or merge key, which decides the shard in this queue of %d shards; "+
+		"leave it out, or let duly's client make it for this key", shards)
 }

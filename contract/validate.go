@@ -138,11 +138,11 @@ func checkMerge(m duly.Merge, f *BadFields) {
 	}
 	// Only a replacement can make the waiting job wait longer.
 	if m.MaxWait > 0 && m.Mode != duly.MergeReplace {
-		f.Add("merge.max_wait", "goes with mode replace only")
+		f.Add("merge.max_wait", "is allowed only with mode replace")
 	}
 	// With Until done the waiting job may be running, and a running job can't be replaced.
 	if m.Until == duly.UntilDone && m.Mode == duly.MergeReplace {
-		f.Add("merge.until", "done goes with mode keep only")
+		f.Add("merge.until", "is done, which is allowed only with mode keep")
 	}
 }
 
@@ -158,7 +158,7 @@ func ValidateSettle(r *duly.SettleRequest) error {
 	if r.Delay != nil {
 		switch {
 		case r.As != duly.Nack && r.As != duly.Release:
-			f.Add("delay", "goes with nack and release only")
+			f.Add("delay", "is allowed only with nack and release")
 		case *r.Delay < 0:
 			f.Add("delay", "is %s, must be at least 0s", duly.FormatDuration(*r.Delay))
 		}
@@ -167,7 +167,7 @@ func ValidateSettle(r *duly.SettleRequest) error {
 	if r.Slow != nil {
 		switch {
 		case r.As != duly.Release:
-			f.Add("slow", "goes with release only")
+			f.Add("slow", "is allowed only with release")
 		case *r.Slow < 0 || *r.Slow > duly.MaxSlow:
 			f.Add("slow", "is %s, must be between 0s and %s", duly.FormatDuration(*r.Slow), duly.FormatDuration(duly.MaxSlow))
 		}
@@ -177,7 +177,7 @@ func ValidateSettle(r *duly.SettleRequest) error {
 		f.size("result", "has %d bytes, may have at most %d", len(r.Result), duly.MaxResult)
 	}
 	if len(r.Result) > 0 && r.As != duly.Ack {
-		f.Add("result", "goes with ack only")
+		f.Add("result", "is allowed only with ack")
 	}
 	return f.Err()
 }

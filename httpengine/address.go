@@ -45,13 +45,13 @@ func parseAddress(text, token, form string) (a address, err error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return bad("is not one")
+		return bad("is not a URL")
 	case u.Scheme != "http" && u.Scheme != "https":
 		return bad("does not begin with http:// or https://")
 	case u.Hostname() == "":
 		return bad("names no host")
 	case u.RawQuery != "" || u.ForceQuery:
-		return bad("has options, and there are none")
+		return bad("has options, which are not supported")
 	case u.Fragment != "":
 		return bad("has a fragment")
 	}

@@ -104,7 +104,7 @@ func (l *link) readCheck(body io.Reader, progress func(done, total int64)) (none
 		line, err := wire.CheckLineForm.ReadAnswer(lines.Text())
 		switch {
 		case err != nil:
-			return none, l.malformed("a check with a line that is not this API's")
+			return none, l.malformed("has a line that is not part of a check report")
 		case line.Err != nil:
 			return none, line.Err
 		case line.Report != nil:
@@ -173,7 +173,7 @@ func (a *Admin) CreateTokenIn(ctx context.Context, pool string, t contract.Token
 	created, err := fetch(ctx, a.link, r, wire.MadeTokenForm.ReadAnswer)
 	// The server shows the secret only once, so the token would be useless.
 	if err == nil && created.Secret == "" {
-		err = a.link.malformed("the creation of a token without one")
+		err = a.link.malformed("has no secret for the new token")
 	}
 	return created.Secret, err
 }
@@ -226,7 +226,7 @@ func (a *Admin) CreateLoginCode(ctx context.Context) (path string, err error) {
 	r := request{method: "POST", path: "/admin/login-codes"}
 	code, err := fetch(ctx, a.link, r, wire.LoginCodeForm.ReadAnswer)
 	if err == nil && !strings.HasPrefix(code.Path, "/") {
-		err = a.link.malformed("a login code without a path")
+		err = a.link.malformed("has no path for the login code")
 	}
 	return code.Path, err
 }
@@ -262,7 +262,7 @@ func (a *Admin) Moves(ctx context.Context, namespace string) ([]contract.MoveSta
 	r := request{method: "GET", path: "/admin/moves", query: query}
 	moves, err := fetch(ctx, a.link, r, wire.MovesForm.ReadAnswer)
 	if err == nil && namespace != "" && len(moves) != 1 {
-		return nil, a.link.malformed(fmt.Sprintf("the question about one namespace with %d", len(moves)))
+		return nil, a.link.malformed(fmt.Sprintf("has the moves of %d namespaces, want 1", len(moves)))
 	}
 	return moves, err
 }

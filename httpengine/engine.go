@@ -159,7 +159,7 @@ func postBatch[R any](
 	}
 	results, err := read(text)
 	if err != nil {
-		return nil, e.link.malformed("a batch without a list of results")
+		return nil, e.link.malformed("has no list of results for the batch")
 	}
 	return results, nil
 }
@@ -172,7 +172,7 @@ func fetch[T any](ctx context.Context, l *link, r request, read func(string) (T,
 	}
 	v, err := read(text)
 	if err != nil {
-		return none, l.malformed("with JSON that is not this API's")
+		return none, l.malformed("has JSON of another form than this API's")
 	}
 	return v, nil
 }

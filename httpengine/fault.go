@@ -135,7 +135,7 @@ func (l *link) unexpected(resp *http.Response) error {
 	case e.Code != duly.CodeUnavailable:
 		e.Message = answered + " without a reason, which no duly server does; is it a proxy?"
 	default:
-		e.Message = answered + " in a form that is not this API's; is it a duly server?"
+		e.Message = answered + " in another form than this API's; is it a duly server?"
 	}
 	return e
 }
@@ -192,7 +192,9 @@ func isType(resp *http.Response, name string) bool {
 	return strings.EqualFold(strings.TrimSpace(mediaType), name)
 }
 
-// malformed returns the error of an answer of this API that makes no sense.
-func (l *link) malformed(what string) error {
-	return contract.Errorf(duly.CodeInternal, "%s answered %s; is it a duly server of this version?", l.address, what)
+// malformed returns the error of an answer that does not fit its request. problem says what the
+// answer has.
+func (l *link) malformed(problem string) error {
+	return contract.Errorf(duly.CodeInternal, "the answer of %s %s; is it a duly server of this version?",
+		l.address, problem)
 }

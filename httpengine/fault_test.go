@@ -98,12 +98,12 @@ func TestMisbehavingServerIsUnavailable(t *testing.T) {
 		"a web page":      {html(200), duly.CodeUnavailable, "is it a duly server?"},
 		"several choices": {html(300), duly.CodeUnavailable, "redirects are not followed"},
 		"an odd redirect": {html(399), duly.CodeUnavailable, "redirects are not followed"},
-		"a bad request":   {html(400), duly.CodeUnavailable, "400 Bad Request in a form that is not this API's"},
+		"a bad request":   {html(400), duly.CodeUnavailable, "400 Bad Request in another form than this API's"},
 		"a page about TLS": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain")
 			w.WriteHeader(400)
 			_, _ = io.WriteString(w, "Client sent an HTTP request to an HTTPS server.")
-		}, duly.CodeUnavailable, "400 Bad Request in a form"},
+		}, duly.CodeUnavailable, "400 Bad Request in another form"},
 		"a web page that is missing": {html(404), duly.CodeUnavailable, "is it a duly server?"},
 		"a proxy without a server":   {html(502), duly.CodeUnavailable, "502 Bad Gateway"},
 		"a proxy that waits in vain": {html(504), duly.CodeUnavailable, "504 Gateway Timeout"},

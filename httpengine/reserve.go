@@ -2,6 +2,7 @@ package httpengine
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -79,7 +80,7 @@ func (e *Engine) extend(ctx context.Context, receipts []duly.Receipt, lease time
 	errs, err := change(ctx, e, r, wire.ResultsForm.ReadAnswer)
 	// The results belong to the receipts by their order, so their number must be equal.
 	if err == nil && len(errs) != len(receipts) {
-		err = e.link.malformed("an extend with another number of results")
+		err = e.link.malformed(fmt.Sprintf("has %d results for %d receipts", len(errs), len(receipts)))
 	}
 	return errs, err
 }

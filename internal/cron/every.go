@@ -24,7 +24,7 @@ func parseEvery(args []string) (*Expr, error) {
 	d, ok := parseDuration(args[0])
 	switch {
 	case !ok:
-		return nil, bad("has %.40q after @every, which is no duration; %s", args[0], form)
+		return nil, bad("has %.40q after @every, which is not a duration; %s", args[0], form)
 	case d < MinEvery || d > MaxEvery:
 		return nil, bad("has %.40q after @every, must be 1s to 366d; %s", args[0], form)
 	case d%time.Millisecond != 0:

@@ -65,7 +65,7 @@ func parseMacro(fields []string) (*Expr, error) {
 	case fields[0] == "@reboot":
 		return nil, bad("is \"@reboot\", which has no moment; %s", macroForms)
 	case !ok:
-		return nil, bad("is %.40q, which is no macro; %s", fields[0], macroForms)
+		return nil, bad("is %.40q, which is not a macro; %s", fields[0], macroForms)
 	case len(fields) > 1:
 		return nil, bad("has %.40q after %s; write a macro alone", fields[1], fields[0])
 	}

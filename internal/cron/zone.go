@@ -26,7 +26,7 @@ func LoadZone(name string) (*time.Location, error) {
 
 	// LoadLocation opens a file, so only a text with the form of a zone name may be passed to it.
 	if !zoneName(name) {
-		return nil, badZone("is %.64q, which is no name of a zone; %s", name, zoneForm)
+		return nil, badZone("is %.64q, which is not the name of a zone; %s", name, zoneForm)
 	}
 
 	loc, err := time.LoadLocation(name)

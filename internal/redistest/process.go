@@ -31,7 +31,7 @@ type process struct {
 	front    string // host:port of the proxy that the other servers connect to
 
 	mu      sync.Mutex
-	cmd     *exec.Cmd // nil while the server does not run
+	cmd     *exec.Cmd // nil while the server is not running
 	output  *os.File  // standard output and error of the server
 	stopped bool      // whether the server was suspended by SIGSTOP
 }
@@ -238,7 +238,7 @@ func (p *process) pause() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cmd == nil {
-		return errors.New("the server does not run")
+		return errors.New("the server is not running")
 	}
 	p.stopped = true
 	return suspend(p.cmd.Process)
@@ -248,7 +248,7 @@ func (p *process) proceed() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cmd == nil {
-		return errors.New("the server does not run")
+		return errors.New("the server is not running")
 	}
 	return p.resume()
 }

@@ -157,7 +157,7 @@ func (s *Sentinel) AwaitHealthy() {
 
 		i := slices.IndexFunc(up, func(one *Server) bool { return one.p.known() == primary })
 		if i < 0 {
-			return fmt.Errorf("the primary, %q, does not run", primary)
+			return fmt.Errorf("the primary, %q, is not running", primary)
 		}
 		return following(ctx, up[i].p, up)
 	})

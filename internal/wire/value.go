@@ -141,7 +141,7 @@ func (r *reader) time(field string) time.Time {
 
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		r.bad(field, "is no time; write it like 2030-12-31T23:59:59.000Z")
+		r.bad(field, "is not a time; write it like 2030-12-31T23:59:59.000Z")
 		return time.Time{}
 	}
 	return t.UTC()

@@ -284,8 +284,9 @@ func (c *Call) bodyEnd(err error) error {
 	var t interface{ Timeout() bool }
 	if errors.As(err, &t) && t.Timeout() {
 		c.problemStatus = http.StatusRequestTimeout
-		return contract.Invalid("request", "came too slowly: its body must arrive at %d bytes a second after %s",
-			minRate, c.router.settings().Grace)
+		return contract.Invalid("request",
+			"came too slowly: its body may take %s, and one more second for every %d bytes",
+			c.router.settings().Grace, minRate)
 	}
 	return contract.Invalid("request", "ended before the body was complete")
 }

@@ -60,7 +60,7 @@ func CheckTargetHeaders(headers map[string]string) error {
 		}
 		// HTTP does not distinguish names by case, so one header would replace the other.
 		if seen[lower] {
-			f.Add("headers", "must not name %s twice, in another case", lower)
+			f.Add("headers", "must not name %s twice; names that differ only in upper and lower case are the same", lower)
 		}
 		seen[lower] = true
 		checkName(&f, lower)
