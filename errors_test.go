@@ -50,7 +50,7 @@ func TestCodesHaveTheStatusOfTheContract(t *testing.T) {
 	}
 }
 
-func TestCodeOfForeignErrors(t *testing.T) {
+func TestForeignErrorsAreInternal(t *testing.T) {
 	t.Parallel()
 	if duly.CodeOf(nil) != "" || duly.CodeOf(io.EOF) != duly.CodeInternal {
 		t.Errorf("nil is %q, EOF is %q", duly.CodeOf(nil), duly.CodeOf(io.EOF))

@@ -126,7 +126,7 @@ func TestMadeIDCarriesTheShardOfItsKey(t *testing.T) {
 	}
 }
 
-// C6.16: the shard of a job follows from its ID alone.
+// C6.16: only the ID of a job decides its shard.
 func TestShardIsReadFromTheID(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -92,7 +92,7 @@ func TestConfigIsDividedAmongShards(t *testing.T) {
 	}
 }
 
-// C13.2: every bad field at once.
+// C13.2: one error names every bad field.
 func TestConfigNamesEveryBadField(t *testing.T) {
 	t.Parallel()
 	bad := duly.QueueConfig{

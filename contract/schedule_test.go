@@ -426,7 +426,7 @@ func TestAdvanceCountsTicks(t *testing.T) {
 }
 
 // Rules C17.56, C17.60 and C17.87.
-func TestPlanOfAScheduledRun(t *testing.T) {
+func TestScheduledRunIsPlannedWithItsOwnTTL(t *testing.T) {
 	t.Parallel()
 	cfg := contract.DefaultQueueConfig()
 	now := clock.Epoch.Add(time.Minute)

@@ -44,7 +44,7 @@ func TestPositionsOfAShardRiseWithTheirOrdinals(t *testing.T) {
 }
 
 // C12.28
-func TestShardOfAKey(t *testing.T) {
+func TestMessageAndJobOfAKeyShareAShard(t *testing.T) {
 	t.Parallel()
 	made, _ := duly.ParseNumber(duly.MakeID(&duly.Job{OrderKey: "account-7"}))
 	if got, want := contract.KeyShard("account-7", 256), contract.ShardOf(made.String(), 256); got != want {
@@ -52,7 +52,7 @@ func TestShardOfAKey(t *testing.T) {
 	}
 }
 
-func TestPartsOfAFrom(t *testing.T) {
+func TestParseFromIn(t *testing.T) {
 	t.Parallel()
 	topic := duly.Q("events")
 	own := contract.PositionParts{Millis: 5, Ordinal: 1, Topic: contract.TopicChecksum(topic)}.Position()
@@ -118,7 +118,7 @@ func TestFilterMatchesKeyAndHeaders(t *testing.T) {
 	}
 }
 
-func TestNamesOfGroups(t *testing.T) {
+func TestGroupNamesAreValidated(t *testing.T) {
 	t.Parallel()
 	g := duly.Q(duly.GroupName("events", "mailer"))
 	if topic, group, ok := g.Group(); !ok || topic != duly.Q("events") || group != "mailer" || !g.IsGroup() ||
@@ -153,7 +153,7 @@ func TestNamesOfGroups(t *testing.T) {
 	}
 }
 
-func TestSettingsOfGroupsAndTopics(t *testing.T) {
+func TestSettingsOfGroupsAndTopicsAreValidated(t *testing.T) {
 	t.Parallel()
 	queue, group := duly.Q("q"), duly.Q("t@g")
 	for _, c := range []struct {

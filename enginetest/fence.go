@@ -13,7 +13,7 @@ func fenceTests() []test {
 		{"ReceiptHoldsShardNumberAndDelivery", []string{"C11.7", "C1.6"}, Options{}, fenceParts},
 		{"MadeIDIsTheNumberOfItsFirstPushOnly", []string{"C11.8", "C11.9", "C11.10"}, Options{}, fenceNumbers},
 		{"OwnIDGetsANewNumberPerPush", []string{"C11.8", "C11.10"}, Options{}, fenceOwnID},
-		{"NumberOfAnOwnIDIsNotAnID", []string{"C11.10", "C2.4"}, Options{}, fenceNumberIsNoID},
+		{"JobWithAnOwnIDIsNotFoundByItsNumber", []string{"C11.10", "C2.4"}, Options{}, fenceNumberIsNoID},
 		{"DeliveryNumberRisesWithEveryDelivery", []string{"C11.11"}, Options{}, fenceCounts},
 		{"DeliveryNumberNeverFalls", []string{"C11.12", "C1.7"}, Options{}, fenceNeverDown},
 	}

@@ -250,7 +250,7 @@ func TestTokenWithoutASecretIsNone(t *testing.T) {
 		})
 }
 
-func TestPlaceOfOneNamespaceIsOne(t *testing.T) {
+func TestMovesOfOneNamespaceNeedOneAnswer(t *testing.T) {
 	inAdmin(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, string(wire.MovesForm.Append(nil, nil))) },
 		func(t *testing.T, a *httpengine.Admin, r *rig) {
 			if moves, err := a.Moves(t.Context(), ""); len(moves) > 0 || err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // An answer is refused only if its length, announced or not, is above the bound.
-func TestBoundOfAnswer(t *testing.T) {
+func TestLongAnswersAreRefused(t *testing.T) {
 	t.Parallel()
 	const most = 100
 	l := &link{}
@@ -32,7 +32,7 @@ func TestBoundOfAnswer(t *testing.T) {
 }
 
 // Half of a pause is random. A server's Retry-After applies up to a bound.
-func TestPausesAfterFailures(t *testing.T) {
+func TestPausesAfterFailuresAreRandomAndBounded(t *testing.T) {
 	t.Parallel()
 	for n, most := range map[int]time.Duration{1: minBackoff, 2: 2 * minBackoff, 5: 16 * minBackoff, 6: maxBackoff,
 		1000: maxBackoff} {

@@ -209,7 +209,7 @@ func TestJobsAreNotUsedAfterPush(t *testing.T) {
 }
 
 // C4.8: the error of a joined request is the error of each of its calls.
-func TestErrorOfJoinedRequest(t *testing.T) {
+func TestErrorOfJoinedRequestIsReturnedToEachCall(t *testing.T) {
 	inGate(t, func(w http.ResponseWriter, _ *http.Request) { problem(w, duly.ErrFull) },
 		func(t *testing.T, r *rig, g *gate) {
 			first := r.begin(t.Context(), duly.Job{ID: "a"})

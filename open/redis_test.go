@@ -58,7 +58,7 @@ func TestEngineOpensRedis(t *testing.T) {
 	}
 }
 
-// C11.5, X7: the error of an engine that cannot be opened has no password.
+// C11.5, fault X7: the error of an engine that cannot be opened has no password.
 func TestEngineErrorHasNoPassword(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t, redistest.Password("right"))

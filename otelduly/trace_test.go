@@ -164,7 +164,7 @@ func TestProducerServerAndWorkerAreOneTrace(t *testing.T) {
 	checkSecrets(t, r, "CANARY", token)
 }
 
-// checkSecrets checks X7: no span has a secret or input of a caller.
+// checkSecrets checks fault X7: no span has a secret or input of a caller.
 func checkSecrets(t *testing.T, r recorder, secrets ...string) {
 	t.Helper()
 	for _, s := range r.spans.GetSpans() {

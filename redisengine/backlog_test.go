@@ -22,7 +22,7 @@ const (
 	plainMemory, plainMemoryValkey = 330, 272
 )
 
-// TestLargeBacklogSlowsNothing checks that a large backlog slows no call (D8). The long form has
+// TestLargeBacklogSlowsNothing checks that a large backlog slows no call (fault D8). The long form has
 // 5 million ready jobs, and 1 million that become due in one millisecond. DULY_BACKLOG sets
 // another number of ready jobs, and a fifth of it becomes due. The aim is a p99 of 10 ms for
 // Reserve and 10 ms for each script. The test prints the figures and asserts ten times that,
@@ -71,7 +71,7 @@ func newBacklog(t *testing.T) *backlog {
 	return b
 }
 
-// fill pushes plain jobs of 100 bytes in batches of 1000, four at once.
+// fill pushes plain jobs of 100 bytes in batches of 1000, with four batches in flight.
 func (b *backlog) fill(n int, delay time.Duration) {
 	b.Helper()
 	batches := make(chan int)

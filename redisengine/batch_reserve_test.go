@@ -437,9 +437,9 @@ func TestBatchedReservesFollowANewConfiguration(t *testing.T) {
 	}
 }
 
-// TestBatchedReservesOfSeveralShards checks that each caller starts at a different shard, and gets
+// TestBatchedReservesStartAtDifferentShards checks that each caller starts at a different shard, and gets
 // jobs if any shard has some.
-func TestBatchedReservesOfSeveralShards(t *testing.T) {
+func TestBatchedReservesStartAtDifferentShards(t *testing.T) {
 	t.Parallel()
 	g := newGauge(t)
 	const callers = 100

@@ -138,7 +138,8 @@ func (x *twins) round() {
 	x.clock.Advance(pick(x, 0, 0, 700*time.Microsecond, time.Millisecond, 300*time.Millisecond, time.Second, time.Minute))
 }
 
-// takePlaces gives both shards more policies than their indexes can hold.
+// takePlaces pushes jobs with 510 different policies into each queue. A shard has an index only
+// for 254 of them. The records of the other jobs contain the policy itself.
 func (x *twins) takePlaces() {
 	x.Helper()
 	var jobs []duly.Job

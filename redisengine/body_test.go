@@ -13,7 +13,7 @@ import (
 )
 
 // TestDamagedBodyIsNotDelivered checks that a large job whose body is lost or cut is not
-// delivered (P6). Reads of the job fail, the log names it, and a repair keeps the rest.
+// delivered (fault P6). Reads of the job fail, the log names it, and a repair keeps the rest.
 func TestDamagedBodyIsNotDelivered(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, shards int) {

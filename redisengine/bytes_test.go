@@ -8,11 +8,11 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// TestBytesOfATopicWithMixedSizes checks that the estimate for max_bytes is within 15 % of the
+// TestBytesOfATopicAreEstimatedForMixedSizes checks that the estimate for max_bytes is within 15 % of the
 // log's memory, even if small messages replace large ones or the other way round.
 //
 // C12.130
-func TestBytesOfATopicWithMixedSizes(t *testing.T) {
+func TestBytesOfATopicAreEstimatedForMixedSizes(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	e := open(t, withPrefix(server.URL(), prefix))

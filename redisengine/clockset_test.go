@@ -109,7 +109,7 @@ func (s *settable) sound(want duly.Counters) {
 	}
 }
 
-// TestServerClockSetAhead sets the server's clock an hour ahead (T3). Jobs scheduled before are
+// TestServerClockSetAhead sets the server's clock an hour ahead (fault T3). Jobs scheduled before are
 // delivered at once. Every lease ends once, and its receipt is void.
 //
 // C5.7, C5.8, C1.9
@@ -144,7 +144,7 @@ func TestServerClockSetAhead(t *testing.T) {
 	s.sound(duly.Counters{Pushed: 11, Delivered: 18, Stalled: 8, Acked: 10, Dead: 1})
 }
 
-// TestServerClockSetBack sets the server's clock an hour back, and right again (T4). Jobs
+// TestServerClockSetBack sets the server's clock an hour back, and right again (fault T4). Jobs
 // scheduled before are delivered later by that step and never early. Each lease ends once, ready
 // jobs stay ready, and new jobs are on time.
 //
@@ -181,7 +181,7 @@ func TestServerClockSetBack(t *testing.T) {
 	s.sound(duly.Counters{Pushed: 12, Delivered: 13, Stalled: 1, Acked: 12})
 }
 
-// TestServerClockSetUnderLoad sets the server's clock repeatedly while processes work (T3, T4).
+// TestServerClockSetUnderLoad sets the server's clock repeatedly while processes work (faults T3, T4).
 // No job is early or lost, none is acked twice, and none is delivered again after its ack.
 //
 // C5.4, C5.6, C5.7, C9.1

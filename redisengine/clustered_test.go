@@ -11,9 +11,9 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// TestCheckAndSweepOfACluster checks that every shard of a cluster is polled, swept and repaired
+// TestCheckAndSweepCoverEveryShardOfACluster checks that every shard of a cluster is polled, swept and repaired
 // on its node (C4.75, C4.81).
-func TestCheckAndSweepOfACluster(t *testing.T) {
+func TestCheckAndSweepCoverEveryShardOfACluster(t *testing.T) {
 	t.Parallel()
 	cluster, prefix := redistest.SharedCluster(t)
 	c := clock.NewFake()

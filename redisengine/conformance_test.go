@@ -19,7 +19,7 @@ import (
 // where returns the URL of a test's engine, with a unique prefix.
 type where func(t testing.TB) string
 
-// single returns the URL of the single server, with the user that docs/redis.md requires (S5).
+// single returns the URL of the single server, with the user that docs/redis.md requires (fault S5).
 // Open fails for a user that can't use functions.
 func single(t testing.TB) string {
 	server, prefix := redistest.Shared(t)
@@ -169,7 +169,6 @@ func TestTopicModel(t *testing.T) {
 	s.TopicModel(t)
 }
 
-// The engine and the model agree on random scripts with schedules.
 func TestTopicModelByEval(t *testing.T) {
 	t.Parallel()
 	s := suite(t, byEval, 1)
@@ -185,6 +184,7 @@ func TestClusterTopicModel(t *testing.T) {
 	s.TopicModel(t)
 }
 
+// The engine and the model agree on random scripts with schedules.
 func TestScheduleModel(t *testing.T) {
 	t.Parallel()
 	s := suite(t, single, 1)

@@ -56,7 +56,7 @@ func TestCheckRestoresTheListOfANamespace(t *testing.T) {
 }
 
 // TestCheck checks that Check finds every possible fault in the keys, repairs nothing unless
-// requested, and repairs each fault (C4.76, C4.77, C4.78, C4.79, C4.80, C4.81, D6).
+// requested, and repairs each fault (C4.76, C4.77, C4.78, C4.79, C4.80, C4.81, fault D6).
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for _, d := range damages {
@@ -71,8 +71,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckRepairsAllFaultsAtOnce repairs all faults in one call.
-func TestCheckRepairsAllFaultsAtOnce(t *testing.T) {
+// TestCheckRepairsAllFaultsInOneCall repairs all kinds of faults in one call.
+func TestCheckRepairsAllFaultsInOneCall(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, shards int) {
 		r := newDamaged(t, shards, 16)
@@ -108,9 +108,9 @@ func TestCheckTwoSets(t *testing.T) {
 	}
 }
 
-// TestLeaseEntryMissing checks that Check finds a delivered job without a lease entry and makes
+// TestCheckRepairsAMissingLeaseEntry checks that Check finds a delivered job without a lease entry and makes
 // it ready. The old receipt is then void.
-func TestLeaseEntryMissing(t *testing.T) {
+func TestCheckRepairsAMissingLeaseEntry(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, shards int) {
 		r := openDamaged(t, shards, clock.NewFake())
@@ -143,7 +143,7 @@ func TestLeaseEntryMissing(t *testing.T) {
 }
 
 // TestUnreadableIsQuarantined checks that a repair turns an unreadable job into a dead letter
-// with a reason and its remaining bytes (P6). Other jobs are delivered.
+// with a reason and its remaining bytes (fault P6). Other jobs are delivered.
 func TestUnreadableIsQuarantined(t *testing.T) {
 	t.Parallel()
 	r := newDamaged(t, 4, 1)
@@ -170,7 +170,7 @@ func TestUnreadableIsQuarantined(t *testing.T) {
 	r.sound()
 }
 
-// TestReserveRepairsDamage checks that damage is repaired without a call of Check (P6). A Reserve
+// TestReserveRepairsDamage checks that damage is repaired without a call of Check (fault P6). A Reserve
 // that fails on a damaged job starts a repair of the shard, and the next Reserves return its jobs.
 // A job whose policy is damaged is delivered with the default policy.
 func TestReserveRepairsDamage(t *testing.T) {
@@ -237,7 +237,7 @@ func TestJobsWithoutPoliciesUseTheDefaults(t *testing.T) {
 	r.findAndMend("policy_missing")
 }
 
-// TestInlinePolicyIsNoFault checks that a record with an inline policy is no fault.
+// TestInlinePolicyIsNoFault checks that Check reports no fault for a record that contains its policy.
 func TestInlinePolicyIsNoFault(t *testing.T) {
 	t.Parallel()
 	r := newDamaged(t, 1, 1)
@@ -245,7 +245,7 @@ func TestInlinePolicyIsNoFault(t *testing.T) {
 		v := r.take(kind)
 		v.inline(v.hash("policies", v.policyPlace()))
 	}
-	// A policy with two indexes is no fault either.
+	// Check reports no fault for a policy with two indexes either.
 	v := r.take("retry")
 	v.on("HSET", "policies", "\xc8", v.hash("policies", v.policyPlace()))
 	r.sound()
@@ -253,9 +253,9 @@ func TestInlinePolicyIsNoFault(t *testing.T) {
 	r.sound()
 }
 
-// TestCheckMarkerMissing checks the nineteenth fault, by the server's clock: jobs are deliverable,
+// TestCheckFindsAMissingMarker checks the nineteenth fault, by the server's clock: jobs are deliverable,
 // but the marker is missing and no waiter is woken.
-func TestCheckMarkerMissing(t *testing.T) {
+func TestCheckFindsAMissingMarker(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, shards int) {
 		r := openDamaged(t, shards, nil)
@@ -279,9 +279,9 @@ func TestCheckMarkerMissing(t *testing.T) {
 	})
 }
 
-// TestCheckMarkerTaken checks that a process which takes the marker and reserves is no fault,
-// even if the marker is taken again at Check's second look.
-func TestCheckMarkerTaken(t *testing.T) {
+// TestCheckAcceptsATakenMarker checks that Check reports no fault while a process takes the marker
+// and reserves, even if the marker is taken again at Check's second look.
+func TestCheckAcceptsATakenMarker(t *testing.T) {
 	t.Parallel()
 	r := openDamaged(t, 1, nil)
 	r.push(duly.Job{Body: []byte("a")}, duly.Job{Body: []byte("b")})

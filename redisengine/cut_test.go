@@ -11,7 +11,7 @@ import (
 )
 
 // TestPeekSkipsDamagedJobs checks that Peek returns the first job that can be read, past entries
-// without a record and past jobs whose record or run state was cut (P6).
+// without a record and past jobs whose record or run state was cut (fault P6).
 func TestPeekSkipsDamagedJobs(t *testing.T) {
 	t.Parallel()
 	for _, set := range []string{"ready", "delayed"} {

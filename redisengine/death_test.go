@@ -21,8 +21,9 @@ var makesQueue = operation{"PushMakesQueue", func(r *damageRig) {
 }, nil}
 
 // TestDeathBetweenAnyTwoCalls stops an operation between any two of its calls, as if the process
-// died there (C8). TestRepairAfterInterruptedScripts stops single scripts at each of their commands. Here all calls
-// before the stop have run completely. One repair then fixes the store, and no job is lost.
+// died there (fault C8). All calls before the stop have run completely. One repair then fixes the
+// store, and no job is lost. TestRepairAfterInterruptedScripts stops single scripts at each of
+// their commands.
 //
 // C4.76, C9.2
 func TestDeathBetweenAnyTwoCalls(t *testing.T) {

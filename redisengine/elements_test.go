@@ -229,7 +229,7 @@ func (c *counting) pushTo(queue string, n int, of func(i int) duly.Job) {
 	}
 }
 
-// deleteMany deletes a thousand jobs at once, with rules and without.
+// deleteMany deletes a thousand jobs in one batch.
 func (c *counting) deleteMany() {
 	c.Helper()
 	ids := make([]string, mostAtOnce)
@@ -240,7 +240,7 @@ func (c *counting) deleteMany() {
 	must(c, c.at.DeleteTogether(c.Context(), duly.Q("deleted"), ids))
 }
 
-// take reserves a thousand jobs at once, and returns their acks.
+// take reserves a thousand jobs in one call, and returns their acks.
 func (c *counting) take(queue string, lease time.Duration) (outcomes []duly.SettleRequest) {
 	c.Helper()
 	ds, err := c.at.Reserve(c.Context(), duly.ReserveParams{Queues: []string{queue}, Max: mostAtOnce, Lease: lease})
@@ -317,7 +317,7 @@ func (c *counting) useRegistry() {
 	must(c, c.at.DeleteToken(c.Context(), hash))
 }
 
-// useManySchedules lists a full page of schedules, and fires a thousand ticks at once.
+// useManySchedules lists a full page of schedules, and fires a thousand ticks in one call.
 func (c *counting) useManySchedules() {
 	c.Helper()
 	q := duly.Q("scheduled")
@@ -389,7 +389,7 @@ func (c *counting) useManyPriorities() {
 	}
 }
 
-// fallDue makes three thousand jobs due at once, half of them with order keys, after a thousand
+// fallDue makes three thousand jobs due together, half of them with order keys, after a thousand
 // expired ones.
 func (c *counting) fallDue() {
 	c.Helper()
@@ -528,9 +528,9 @@ func (c *counting) mend() {
 	}
 }
 
-// TestCheckOfHashesInOnePiece checks a server that stores even large hashes in one piece and
-// returns all of them at once (C11.17). Check works on such a server, too.
-func TestCheckOfHashesInOnePiece(t *testing.T) {
+// TestCheckReadsHashesInOnePiece uses a server that stores even large hashes in one piece and
+// returns all of their fields in one answer (C11.17). Check works on such a server, too.
+func TestCheckReadsHashesInOnePiece(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("a short run looks for data races, and a script runs in the server's one thread")

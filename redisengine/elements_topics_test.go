@@ -103,10 +103,10 @@ func useTopics(t *testing.T, e *redisengine.Engine, advance func()) {
 	must(t, e.DestroyTopic(ctx, topic))
 }
 
-// TestTrimReadsFewBytesAtOnce checks that a script reads at most 8 MiB of messages for their
+// TestTrimReadsFewBytesPerScript checks that a script reads at most 8 MiB of messages for their
 // sizes, which max_bytes needs. It trims the messages that it has read, and the next step
 // continues. The size stays exact.
-func TestTrimReadsFewBytesAtOnce(t *testing.T) {
+func TestTrimReadsFewBytesPerScript(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	c := clock.NewFake()

@@ -11,7 +11,7 @@ import (
 )
 
 // TestFullMemoryRefusesOnlyPushes checks that a server with full memory refuses only calls that
-// need more memory (D4). With free memory it works as before.
+// need more memory (fault D4). With free memory it works as before.
 //
 // C9.11, C9.12
 func TestFullMemoryRefusesOnlyPushes(t *testing.T) {
@@ -102,7 +102,7 @@ func peek(t *testing.T, e contract.Inspector) string {
 }
 
 // TestDemotedServerIsUnavailableUntilPromoted checks that a primary which became a replica is
-// unavailable for writes until it is the primary again (F9).
+// unavailable for writes until it is the primary again (fault F9).
 //
 // C11.13
 func TestDemotedServerIsUnavailableUntilPromoted(t *testing.T) {

@@ -237,7 +237,7 @@ func TestNewNodeGetsTheFunctions(t *testing.T) {
 }
 
 // TestFullMemoryWithoutFunctions checks that jobs are delivered and settled while the server's
-// memory is full and it loads no library (D4). A push still fails as full.
+// memory is full and it loads no library (fault D4). A push still fails as full.
 //
 // C9.11, C11.17
 func TestFullMemoryWithoutFunctions(t *testing.T) {

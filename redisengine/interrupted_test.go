@@ -16,10 +16,10 @@ import (
 	"github.com/dulymq/duly/redisengine/lua"
 )
 
-// TestRepairAfterInterruptedScripts makes every command of every script fail once, in each form of the scripts (S3,
-// C8). A failure before the script's first write has changed nothing. After a later failure, one
-// repair fixes the shard, and no job or message is lost. The short form of the test repairs only
-// some of the states.
+// TestRepairAfterInterruptedScripts makes every command of every script fail once, in each form of
+// the scripts (faults S3, C8). A failure before the script's first write has changed nothing. After
+// a later failure, one repair fixes the shard, and no job or message is lost. The short form of the
+// test repairs only some of the states.
 func TestRepairAfterInterruptedScripts(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

@@ -39,7 +39,7 @@ func takeOne(t *testing.T, e *redisengine.Engine, q duly.QueueRef) duly.Delivery
 }
 
 // TestOneReceiptIsSettledOnceByManyProcesses sends fifty acks of one receipt from four processes
-// (P1). One succeeds.
+// (fault P1). One succeeds.
 //
 // C4.36, C4.3
 func TestOneReceiptIsSettledOnceByManyProcesses(t *testing.T) {
@@ -81,7 +81,7 @@ func TestOneReceiptIsSettledOnceByManyProcesses(t *testing.T) {
 }
 
 // TestOneIDMakesOneJobFromManyProcesses sends a hundred pushes with one ID, or one merge key,
-// from four processes (P8). They create one job.
+// from four processes (fault P8). They create one job.
 //
 // C2.4, C7.1, C4.3
 func TestOneIDMakesOneJobFromManyProcesses(t *testing.T) {
@@ -121,7 +121,7 @@ func TestOneIDMakesOneJobFromManyProcesses(t *testing.T) {
 }
 
 // TestForeignReceiptsAreLost checks that a receipt is valid only in its queue, its namespace and
-// its store, and only once, in any process (P3).
+// its store, and only once, in any process (fault P3).
 //
 // C4.36, C1.6
 func TestForeignReceiptsAreLost(t *testing.T) {
@@ -205,7 +205,7 @@ func TestForeignReceiptsAreLost(t *testing.T) {
 }
 
 // TestDisappearingClientsLoseNothing cuts a client's connection before its lease ends, or at any
-// byte of an answer (P4). No job is lost, and jobs leased to it become ready once, when their
+// byte of an answer (fault P4). No job is lost, and jobs leased to it become ready once, when their
 // leases end.
 //
 // C4.15, C1.9

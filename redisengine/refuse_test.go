@@ -60,7 +60,7 @@ func TestOpenNamesTheMistake(t *testing.T) {
 }
 
 // TestOpenWarnsOfEviction checks that an engine with eviction=warn opens on a server that drops
-// keys, and logs a warning (D5).
+// keys, and logs a warning (fault D5).
 //
 // C9.9
 func TestOpenWarnsOfEviction(t *testing.T) {

@@ -27,7 +27,7 @@ func openLogged(t *testing.T, url string) (*redisengine.Engine, *logtest.Log) {
 }
 
 // TestStoreResetIsLoggedOnce checks that a server which came back empty is logged once as an
-// error, and that its queues work again (F10).
+// error, and that its queues work again (fault F10).
 func TestStoreResetIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
@@ -397,8 +397,9 @@ func TestLostTokensAreLogged(t *testing.T) {
 	}
 }
 
-// TestCheckIgnoresAMarkerOfACanceledWaiter checks that a marker taken for a woken waiter that left
-// is no fault. The marker is set again before Check would report that it is missing.
+// TestCheckIgnoresAMarkerOfACanceledWaiter checks that Check reports no fault for a marker that was
+// taken for a woken waiter that left. The marker is set again before Check would report it as
+// missing.
 func TestCheckIgnoresAMarkerOfACanceledWaiter(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)

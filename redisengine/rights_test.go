@@ -45,7 +45,7 @@ func asUser(t testing.TB, server *redistest.Server, prefix string, rules []strin
 }
 
 // TestOpenNamesAMissingRight checks that Open with functions fails, and names the command, for a
-// user that lacks one of the documented commands (S5). The documented line is therefore minimal,
+// user that lacks one of the documented commands (fault S5). The documented line is therefore minimal,
 // and no script fails in its middle.
 func TestOpenNamesAMissingRight(t *testing.T) {
 	t.Parallel()

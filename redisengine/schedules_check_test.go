@@ -42,7 +42,7 @@ func (r *damageRig) harmRecord(change func(record string) string) {
 
 // C17.145: Check finds every fault of schedules and changes nothing. One repair fixes the fault,
 // and the remaining ticks fire.
-func TestCheckMendsSchedules(t *testing.T) {
+func TestCheckRepairsSchedules(t *testing.T) {
 	t.Parallel()
 	for _, d := range scheduleDamages {
 		t.Run(strings.ReplaceAll(d.name, " ", "-"), func(t *testing.T) {

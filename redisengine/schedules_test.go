@@ -111,7 +111,7 @@ func TestTwoProcessesFireEachTickOnce(t *testing.T) {
 	eachRanOnce(t, processes[1], q, schedules, rounds*perRound)
 }
 
-// C17.90, S3: the reply of a Fire is lost. The repeated Fire is stale, and the tick has one run.
+// C17.90, fault S3: the reply of a Fire is lost. The repeated Fire is stale, and the tick has one run.
 func TestLostReplyToAFireMakesOneRun(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)

@@ -163,8 +163,8 @@ func TestCheckRepairsTheEndOfAJob(t *testing.T) {
 	}
 }
 
-// TestTheLongestLeaseIsNoFault checks that the longest lease is no fault, nor are times in the
-// future after the server's clock was set back by hours.
+// TestTheLongestLeaseIsNoFault checks that Check reports no fault for the longest lease, and none
+// for times in the future after the server's clock was set back by hours.
 func TestTheLongestLeaseIsNoFault(t *testing.T) {
 	t.Parallel()
 	r := openDamaged(t, 1, clock.NewFake())

@@ -91,7 +91,7 @@ func madeAt(at time.Time) string {
 }
 
 // TestProducersClocksDoNotMatter checks that a job is due after its delay by the server's clock,
-// and is never early, whatever the producers' clocks are (T1).
+// and is never early, whatever the producers' clocks are (fault T1).
 //
 // C5.2, C5.4
 func TestProducersClocksDoNotMatter(t *testing.T) {
@@ -219,7 +219,7 @@ func (h *holdings) note(d *duly.Delivery) *holding {
 }
 
 // TestWorkersClocksDoNotMatter checks that no lease ends early by the server's clock, no job is
-// lost, and none is held twice, whatever the workers' clocks are (T2).
+// lost, and none is held twice, whatever the workers' clocks are (fault T2).
 //
 // C5.2, C1.9, C9.1
 func TestWorkersClocksDoNotMatter(t *testing.T) {

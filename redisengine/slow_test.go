@@ -16,7 +16,7 @@ import (
 	"github.com/dulymq/duly/redisengine/lua"
 )
 
-// TestNoScriptTakesLong checks that no script is slow, however many jobs exist (S6). The long form
+// TestNoScriptTakesLong checks that no script is slow, however many jobs exist (fault S6). The long form
 // has a million jobs: ready and delayed, plain and with options. The aim is at most 10 ms, and the
 // test prints the times. It fails only if in every turn a quarter of a script's calls took longer
 // than 100 ms. The limit is that loose because the machine may be busy, and a third of the calls

@@ -26,9 +26,9 @@ func surveyed(t *testing.T, e *redisengine.Engine, namespace string) map[string]
 	return all
 }
 
-// TestSurveyOfIdleQueues checks that a survey makes one call for a hundred idle queues, and one
+// TestSurveyReadsIdleQueuesInOneCall checks that a survey makes one call for a hundred idle queues, and one
 // for each other queue (C4.94).
-func TestSurveyOfIdleQueues(t *testing.T) {
+func TestSurveyReadsIdleQueuesInOneCall(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	e := at(t, server.URL(), clock.NewFake())

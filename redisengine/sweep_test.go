@@ -26,9 +26,9 @@ func at(t *testing.T, url string, c duly.Clock) *redisengine.Engine {
 	return e
 }
 
-// TestSweepOfIdleQueues checks that a sweep makes one read-only call for every 250 idle shards, and
+// TestSweepReadsManyIdleShardsPerCall checks that a sweep makes one read-only call for every 250 idle shards, and
 // one for every 100 shards with jobs. It steps none of these shards (C4.75).
-func TestSweepOfIdleQueues(t *testing.T) {
+func TestSweepReadsManyIdleShardsPerCall(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	e := at(t, server.URL(), clock.NewFake())

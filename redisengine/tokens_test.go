@@ -127,7 +127,7 @@ func TestTokensAreSharedByAllEngines(t *testing.T) {
 	}
 }
 
-// TestWatchTokensOutlivesItsServer cuts the connection, then kills the server (C4.92, F1). In both
+// TestWatchTokensOutlivesItsServer cuts the connection, then kills the server (C4.92, fault F1). In both
 // cases the watch reports that it is disconnected, and later that it is connected again. The tokens
 // still exist.
 func TestWatchTokensOutlivesItsServer(t *testing.T) {

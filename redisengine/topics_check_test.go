@@ -152,11 +152,11 @@ func (e *Engine) rewriteLog(t *testing.T, key string, ordinal int, value string)
 	}
 }
 
-// TestCheckOfATopic checks that Check finds another program's changes to a topic, and that a
+// TestCheckRepairsATopic checks that Check finds another program's changes to a topic, and that a
 // repair fixes them. Then the topic works again.
 //
 // C12.176
-func TestCheckOfATopic(t *testing.T) {
+func TestCheckRepairsATopic(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	tag := prefix + ":{default/t/0}:"
@@ -325,11 +325,11 @@ func (e *Engine) command(t *testing.T, words ...string) []string {
 	return []string{text}
 }
 
-// TestCheckOfAMissingMarkerOfAGroup checks that Check reports a missing marker while messages are
+// TestCheckReportsAMissingMarkerOfAGroup checks that Check reports a missing marker while messages are
 // deliverable, but only after any woken process should have reserved them.
 //
 // C12.176
-func TestCheckOfAMissingMarkerOfAGroup(t *testing.T) {
+func TestCheckReportsAMissingMarkerOfAGroup(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	e, err := Open(t.Context(), Config{URL: server.URL() + "?prefix=" + prefix, Manual: true})

@@ -74,10 +74,10 @@ func (r *heldRig) memory(keys ...string) (bytes int) {
 	return bytes
 }
 
-// TestMemoryOfAHeldMessage checks that a waiting message of a group uses at most 200 bytes. If most
+// TestHeldMessageUsesLittleMemory checks that a waiting message of a group uses at most 200 bytes. If most
 // messages around it are acked, its state uses at most 100 bytes. Redis shrinks the table of a set
 // only some time after the set, so the second check ignores the sets.
-func TestMemoryOfAHeldMessage(t *testing.T) {
+func TestHeldMessageUsesLittleMemory(t *testing.T) {
 	t.Parallel()
 	const messages = 8000
 	r := newHeldRig(t, duly.QueueConfig{})
@@ -119,9 +119,9 @@ func TestMemoryOfAHeldMessage(t *testing.T) {
 	wants(messages/1000*84, 100, "held", "run")
 }
 
-// TestStatesOfHeldMessages checks that the states of a group's messages agree with the sets that
+// TestStatesOfHeldMessagesMatchTheirSets checks that the states of a group's messages agree with the sets that
 // contain them, and that none is lost, after random operations.
-func TestStatesOfHeldMessages(t *testing.T) {
+func TestStatesOfHeldMessagesMatchTheirSets(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]duly.QueueConfig{
 		"NoOrder": {Defaults: duly.Defaults{Tries: 3}},

@@ -142,11 +142,11 @@ func (r *topicRules) delivers(bodies ...string) {
 	}
 }
 
-// TestLostTailOfATopic checks that messages acked in the lost interval are delivered again. The
+// TestMessagesOfALostTailAreDeliveredAgain checks that messages acked in the lost interval are delivered again. The
 // lost positions are unknown, and can occur again only if clock and ordinal match.
 //
 // C12.172, C12.173, C12.40
-func TestLostTailOfATopic(t *testing.T) {
+func TestMessagesOfALostTailAreDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	r := newTopicRules(t, 1, duly.FromStart)
 	r.publish("a", "b")

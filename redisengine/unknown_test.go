@@ -58,10 +58,10 @@ func pushTo(t *testing.T, e *Engine, j duly.Job) {
 	}
 }
 
-// TestCostOfWaitingForUnknownQueues checks that a process which waits for unknown queues reads
+// TestWaitingForUnknownQueuesIsCheap checks that a process which waits for unknown queues reads
 // the list once every two seconds, does not poll shards, and watches at most a fixed number of
 // markers.
-func TestCostOfWaitingForUnknownQueues(t *testing.T) {
+func TestWaitingForUnknownQueuesIsCheap(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	names := make([]string, duly.MaxReserveQueues)

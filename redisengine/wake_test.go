@@ -237,9 +237,9 @@ func (s *sleeper) awake(woken chan bool, why string) {
 	}
 }
 
-// TestDueTimerOfTheProcess checks that the process which takes the marker uses a timer (C5.15).
+// TestProcessWithTheMarkerUsesADueTimer checks that the process which takes the marker uses a timer (C5.15).
 // It wakes at that millisecond, long before the blocking call ends, and before the next look.
-func TestDueTimerOfTheProcess(t *testing.T) {
+func TestProcessWithTheMarkerUsesADueTimer(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	woken, leave := s.wait(s.e)
@@ -322,9 +322,9 @@ func (s *sleeper) lose(delay time.Duration) {
 	}
 }
 
-// TestCallsOfAWaitingProcess checks that two hundred waiters for sixty queues send one look every
+// TestWaitersOfAProcessShareOneLook checks that two hundred waiters for sixty queues send one look every
 // two seconds (C5.17).
-func TestCallsOfAWaitingProcess(t *testing.T) {
+func TestWaitersOfAProcessShareOneLook(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	var names []string

@@ -91,7 +91,7 @@ func (w *wire) settle(r duly.Receipt, as duly.Settlement) error {
 	return errs[0]
 }
 
-// TestLostReplyToAPushMakesOneJob loses the reply to a push and repeats the push (F6). There is
+// TestLostReplyToAPushMakesOneJob loses the reply to a push and repeats the push (fault F6). There is
 // one job.
 //
 // C2.2, C13.12
@@ -121,7 +121,7 @@ func TestLostReplyToAPushMakesOneJob(t *testing.T) {
 }
 
 // TestLostReplyToAReserveReturnsTheJobAtItsLeasesEnd checks that jobs of a lost reply become
-// ready when their leases end, and not before (F6).
+// ready when their leases end, and not before (fault F6).
 //
 // C4.15, C1.9
 func TestLostReplyToAReserveReturnsTheJobAtItsLeasesEnd(t *testing.T) {
@@ -147,7 +147,7 @@ func TestLostReplyToAReserveReturnsTheJobAtItsLeasesEnd(t *testing.T) {
 	}
 }
 
-// TestLostReplyToASettleKeepsItsResult repeats a settle whose reply was lost (F6). The repeat
+// TestLostReplyToASettleKeepsItsResult repeats a settle whose reply was lost (fault F6). The repeat
 // returns lease_lost, and the first one stays in effect.
 //
 // C4.38
@@ -174,7 +174,7 @@ func TestLostReplyToASettleKeepsItsResult(t *testing.T) {
 }
 
 // TestOtherLostRepliesMayBeRepeated checks that every other repeatable operation has the same
-// effect after a lost reply and a repeat (F6).
+// effect after a lost reply and a repeat (fault F6).
 //
 // C13.12
 func TestOtherLostRepliesMayBeRepeated(t *testing.T) {
@@ -221,7 +221,7 @@ func TestOtherLostRepliesMayBeRepeated(t *testing.T) {
 	}
 }
 
-// TestDoubledRequestsEndAsOne sends every request to the server twice (F7). The result is that of
+// TestDoubledRequestsEndAsOne sends every request to the server twice (fault F7). The result is that of
 // one.
 //
 // C4.38, C2.2

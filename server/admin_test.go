@@ -82,7 +82,7 @@ func TestPanicInCheckIsItsLastLine(t *testing.T) {
 	}
 }
 
-// C14.29, X3: a token is shown once. Only its hash is stored.
+// C14.29, fault X3: a token is shown once. Only its hash is stored.
 func TestCreatedTokenIsShownOnceAndWorks(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)

@@ -93,7 +93,7 @@ func TestBadFieldOfCanceledIsNamed(t *testing.T) {
 	}
 }
 
-// X1, C14.47: a token gets only the reports of its own namespace, with any cursor.
+// Fault X1, C14.47: a token gets only the reports of its own namespace, with any cursor.
 func TestTokenGetsOnlyReportsOfItsNamespace(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -216,9 +216,9 @@ func TestStopEndsCanceledPolls(t *testing.T) {
 	}
 }
 
-// X4, C14.39, C14.47: a poll ends when its token is revoked, as unauthorized, and when the token
-// changes, with an empty answer.
-func TestX4CanceledPollsEndWithTheirToken(t *testing.T) {
+// Fault X4, C14.39, C14.47: a poll for removed jobs ends with an empty answer when its token changes, and
+// as unauthorized when the token is revoked.
+func TestPollOfRemovedJobsEndsWhenItsTokenChanges(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	at := f.follow(canceledPath)

@@ -265,7 +265,7 @@ func TestRootLinksToDocuments(t *testing.T) {
 }
 
 // C14.45: the error of a push of one job is the error of the request.
-func TestPushOfOneJob(t *testing.T) {
+func TestPushOfOneJobReturnsItsError(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	const path = "/v1/default/queues/mail/jobs"
@@ -358,7 +358,7 @@ var volatile = regexp.MustCompile(`:0:[0-9A-Z]{26}:|"next":"[^"]+"`)
 
 // C14.1, C14.6, C14.7, C14.11, C14.13, C14.16, C14.17, C14.18, C14.19, C14.20,
 // C14.22, C14.23: requests and answers of a queue's life, in the forms that clients get.
-func TestFormsOfEveryRoute(t *testing.T) {
+func TestEveryRouteHasItsDocumentedForm(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	var b strings.Builder

@@ -20,9 +20,9 @@ import (
 	"github.com/dulymq/duly/internal/eventually"
 )
 
-// R1: clients that send their request's head slowly, one byte every five seconds, are cut off
+// Fault R1: clients that send their request's head slowly, one byte every five seconds, are cut off
 // within ten seconds. Other requests are answered in the meantime. Time is virtual.
-func TestR1HeadsThatDripAreCutOffInTime(t *testing.T) {
+func TestSlowHeadsAreCutOffInTime(t *testing.T) {
 	t.Parallel()
 	inMemory(t, nil, func(f *fixture) {
 		const connections, promised = 200, 10 * time.Second
@@ -59,9 +59,8 @@ func TestR1HeadsThatDripAreCutOffInTime(t *testing.T) {
 	})
 }
 
-// R2, HardDeadlineKillsHonestUpload: the largest request succeeds at 1 Mbit/s, which takes more
-// than a minute.
-func TestR2AnHonestUploadOfTheLimitSucceeds(t *testing.T) {
+// Fault R2: the largest request succeeds at 1 Mbit/s, although that takes more than a minute.
+func TestSlowUploadOfTheLargestRequestSucceeds(t *testing.T) {
 	t.Parallel()
 	inMemory(t, nil, func(f *fixture) {
 		const rate = 125_000 // bytes per second
@@ -93,9 +92,9 @@ func TestR2AnHonestUploadOfTheLimitSucceeds(t *testing.T) {
 	})
 }
 
-// R2: a client must read an answer at 1 KiB a second, or else the connection is closed after the
+// Fault R2: a client must read an answer at 1 KiB a second, or else the connection is closed after the
 // grace. A slow but steady reader gets the whole answer.
-func TestR2AnAnswerIsTakenAtTheLeastRate(t *testing.T) {
+func TestReaderBelowTheLowestRateIsCutOff(t *testing.T) {
 	t.Parallel()
 	for rate, whole := range map[int]bool{2 << 10: true, 100: false} {
 		inMemory(t, nil, func(f *fixture) {
@@ -131,9 +130,9 @@ func (c *counting) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// R3: a body that is endless or announces a huge length is refused, at the latest when the server
+// Fault R3: a body that is endless or announces a huge length is refused, at the latest when the server
 // has read the maximum length. The server reads at most 64 KiB beyond the bound.
-func TestR3OnlyTheBoundIsRead(t *testing.T) {
+func TestServerReadsAtMostTheBound(t *testing.T) {
 	t.Parallel()
 	const bound = 2 * duly.MaxBatchBytes
 	chunk := "10000\r\n" + strings.Repeat(" ", 0x10000) + "\r\n"
@@ -177,9 +176,9 @@ func TestR3OnlyTheBoundIsRead(t *testing.T) {
 	}
 }
 
-// R4: both APIs refuse requests that are too long or have too many items, and store nothing. A
+// Fault R4: both APIs refuse requests that are too long or have too many items, and store nothing. A
 // test in test/service proves that Redis gets no command.
-func TestR4TooLongAndTooManyIsRefused(t *testing.T) {
+func TestTooLongOrTooManyFieldsAreRefused(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	many := func(item string, n int) string { return strings.TrimSuffix(strings.Repeat(item+",", n), ",") }
@@ -233,9 +232,9 @@ func TestR4TooLongAndTooManyIsRefused(t *testing.T) {
 	}
 }
 
-// X13: CR, LF, NUL and 64 KiB in names, IDs and headers of jobs are refused as invalid, and
+// Fault X13: CR, LF, NUL and 64 KiB in names, IDs and headers of jobs are refused as invalid, and
 // never split an answer.
-func TestX13SplittingCharactersAreRefused(t *testing.T) {
+func TestLineBreaksAndNULAreRefused(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 

@@ -79,7 +79,7 @@ func (g *gate) Settle(ctx context.Context, ns string, outcomes []duly.SettleRequ
 
 const clients = 1000 / 2 // number of clients of each of two kinds
 
-// C14.15, P4: clients that disconnect while they wait get no jobs.
+// C14.15, fault P4: clients that disconnect while they wait get no jobs.
 func TestDisconnectedClientsGetNoJobs(t *testing.T) {
 	t.Parallel()
 	var g *gate
@@ -105,7 +105,7 @@ func TestDisconnectedClientsGetNoJobs(t *testing.T) {
 	}
 }
 
-// C14.15, P4: jobs that were reserved for a client that has disconnected are released at once,
+// C14.15, fault P4: jobs that were reserved for a client that has disconnected are released at once,
 // without using a try.
 func TestJobsOfDisconnectedClientAreReleased(t *testing.T) {
 	t.Parallel()
@@ -181,7 +181,7 @@ func (l *lateWait) Pass(ctx context.Context, namespace string, queues []string) 
 	contract.PasserOf(l.Engine).Pass(ctx, namespace, queues)
 }
 
-// GhostBlockedClient: a client that disconnects while it is woken does not delay the next client.
+// A client that disconnects while it is woken does not delay the next client.
 func TestDisconnectedClientPassesItsWakeUpOn(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/v1/default/wait", "/v1/default/reserve"} {
@@ -248,7 +248,7 @@ func (s *slowReserve) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly
 	return s.Engine.Reserve(context.WithoutCancel(ctx), p)
 }
 
-// P4: if a client disconnects in the middle of an answer, its jobs come back when their leases
+// Fault P4: if a client disconnects in the middle of an answer, its jobs come back when their leases
 // end.
 func TestClientsThatVanishInMidAnswerLoseNothing(t *testing.T) {
 	t.Parallel()
@@ -361,7 +361,7 @@ func TestDrainEndsLongPollsAndFinishesRequests(t *testing.T) {
 	}
 }
 
-// R1, R2: a request whose head or body arrives too slowly is cut off. A long poll is not.
+// Faults R1, R2: a request whose head or body arrives too slowly is cut off. A long poll is not.
 func TestSlowRequestsAreCutOff(t *testing.T) {
 	t.Parallel()
 	inMemory(t, nil, func(f *fixture) {
@@ -393,7 +393,7 @@ func TestSlowRequestsAreCutOff(t *testing.T) {
 	})
 }
 
-// HardDeadlineKillsHonestUpload: a slow but steady upload succeeds.
+// A slow but steady upload succeeds, because its deadline moves with each byte.
 func TestSteadyUploadSucceeds(t *testing.T) {
 	t.Parallel()
 	inMemory(t, nil, func(f *fixture) {

@@ -195,7 +195,7 @@ func TestBadItemHasItsOwnError(t *testing.T) {
 	}
 }
 
-// C13.7, R3, R4: requests that are too large are refused without a call of the engine.
+// C13.7, faults R3, R4: requests that are too large are refused without a call of the engine.
 func TestTooLargeRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -243,7 +243,7 @@ func headers(n int) string {
 	return strings.TrimSuffix(b.String(), ",")
 }
 
-// R3, R4: an endless body, a huge length, a long head and a long URL are refused.
+// Faults R3, R4: an endless body, a huge length, a long head and a long URL are refused.
 func TestEndlessRequestsAreCutOff(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -290,7 +290,7 @@ func TestUnknownRoutesAreProblems(t *testing.T) {
 	}
 }
 
-// X7: a token in the URL is refused. The token is neither in the answer nor in the log.
+// Fault X7: a token in the URL is refused. The token is neither in the answer nor in the log.
 func TestUnknownQueryParametersAreRefused(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)

@@ -92,7 +92,7 @@ func TestServerStartsWithoutAddressFiles(t *testing.T) {
 	}
 }
 
-// X8: an address that is not on the loopback needs a token.
+// Fault X8: an address that is not on the loopback needs a token.
 func TestPublicAddressWithoutTokenIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, change := range []func(*Config){
@@ -226,8 +226,8 @@ func TestFailedSweepIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// R1, R2, R4: a slow head is cut off, but not a long poll.
-func TestBoundsOfConnection(t *testing.T) {
+// Faults R1, R2, R4: a slow head is cut off, but not a long poll.
+func TestSlowHeadIsCutOffButNotALongPoll(t *testing.T) {
 	t.Parallel()
 	s := bare(t, func(*Config) {})
 	hs := s.httpServer(s.api, nil)
@@ -274,7 +274,7 @@ func TestBoundsOfConnection(t *testing.T) {
 	}
 }
 
-// R3: many large requests at the same time share a bounded memory, and all of them succeed.
+// Fault R3: many large requests at the same time share a bounded memory, and all of them succeed.
 func TestManyLargeRequestsShareTheirMemory(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)

@@ -86,9 +86,9 @@ func guarded(a answer) error {
 	return nil
 }
 
-// X15: markup in any part of a request, for instance bodies, names, error texts and headers, is
+// Fault X15: markup in any part of a request, for instance bodies, names, error texts and headers, is
 // never markup in an answer.
-func TestX15MarkupOfCallersIsNeverMarkup(t *testing.T) {
+func TestMarkupInARequestIsNeverMarkupInAnAnswer(t *testing.T) {
 	t.Parallel()
 	ada, err := auth.NewAccount("ada", "correct horse")
 	if err != nil {
@@ -158,8 +158,8 @@ func printable(r rune) rune {
 	return r
 }
 
-// X15, X19: the page loads nothing, has no script, and no site can frame it.
-func TestX19ThePageRunsNothingAndCannotBeFramed(t *testing.T) {
+// Faults X15, X19: the page loads nothing, has no script, and no site can frame it.
+func TestDocumentsPageRunsNothingAndCannotBeFramed(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 

@@ -91,7 +91,7 @@ func (r *readers) pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// R2: the answers of all slow readers share one budget of memory. Later requests wait, and fail
+// Fault R2: the answers of all slow readers share one budget of memory. Later requests wait, and fail
 // with Retry-After after the grace. Small answers and long polls are not affected.
 func TestSlowReadersShareTheMemoryForAnswers(t *testing.T) {
 	slowReaders(t, func(r *readers) {

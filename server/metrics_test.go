@@ -106,7 +106,7 @@ func (f *fixture) busyPush() {
 	p.states = func() []gates.State { return []gates.State{{Host: "https://crm.example:443", Open: true, Limit: 4}} }
 }
 
-// C14.33, R8: the server has exactly the metrics of the documents, with the same descriptions.
+// C14.33, fault R8: the server has exactly the metrics of the documents, with the same descriptions.
 func TestMetricsMatchDocuments(t *testing.T) {
 	t.Parallel()
 	counts := metrics.New(metrics.Config{Version: "v1"})
@@ -231,8 +231,8 @@ func (f *fixture) limited() {
 	}
 }
 
-// R5: the number of series is bounded, for any number of queues and any names in requests.
-func TestR5SeriesOfMetricsAreBounded(t *testing.T) {
+// Fault R5: the number of series is bounded, for any number of queues and any names in requests.
+func TestSeriesOfMetricsAreBounded(t *testing.T) {
 	t.Parallel()
 	const most = 100
 	f := serve(t, func(c *Config) { c.Metrics = metrics.New(metrics.Config{Queues: most}) })

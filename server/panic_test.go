@@ -159,7 +159,7 @@ func nativeRoutes(f *fixture) (routes []route.Route) {
 	return routes
 }
 
-// R8, C13.16: a panic in any route is answered 500 internal, without details, and the process
+// Fault R8, C13.16: a panic in any route is answered 500 internal, without details, and the process
 // survives.
 func TestPanicInAnyRouteIs500(t *testing.T) {
 	t.Parallel()
@@ -185,9 +185,9 @@ func TestPanicInAnyRouteIs500(t *testing.T) {
 	}
 }
 
-// R8: after a panic in any route the server continues. The routes are those of both APIs, both
+// Fault R8: after a panic in any route the server continues. The routes are those of both APIs, both
 // addresses, health and documents. Each panic is counted once.
-func TestR8APanicInTheHandlerOfAnyRoute(t *testing.T) {
+func TestServerContinuesAfterAPanicInAnyRoute(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	compatible := lmstfy.New(f.engine, nil, nil, f.guard, f.clock)
@@ -221,7 +221,7 @@ func TestR8APanicInTheHandlerOfAnyRoute(t *testing.T) {
 	}
 }
 
-// C13.1–C13.16, X20: each code has its status in the answer. An internal error has no details.
+// C13.1–C13.16, fault X20: each code has its status in the answer. An internal error has no details.
 func TestEveryErrorOfAnEngineHasItsStatus(t *testing.T) {
 	t.Parallel()
 	var current error
@@ -250,7 +250,7 @@ func TestEveryErrorOfAnEngineHasItsStatus(t *testing.T) {
 	}
 }
 
-// X14: for any request, each log line is one line of JSON without control characters, bodies and
+// Fault X14: for any request, each log line is one line of JSON without control characters, bodies and
 // secrets.
 func TestOneEventIsOneLineOfTheLog(t *testing.T) {
 	t.Parallel()
@@ -288,7 +288,7 @@ func TestOneEventIsOneLineOfTheLog(t *testing.T) {
 	}
 }
 
-// X17: a request that only reads changes nothing in the store.
+// Fault X17: a request that only reads changes nothing in the store.
 func TestReadingChangesNothing(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -373,7 +373,7 @@ func (f *forgetful) LastReset() contract.Reset {
 	return contract.Reset{At: f.at, Queues: []duly.QueueRef{{Namespace: "shop", Name: "secret"}}}
 }
 
-// F10: a server whose store was reset is not ready for a minute. The answer has no details of the
+// Fault F10: a server whose store was reset is not ready for a minute. The answer has no details of the
 // loss.
 func TestReadyzIsRedAfterAReset(t *testing.T) {
 	t.Parallel()

@@ -473,7 +473,7 @@ func TestDisabledTargetGetsItsJobsLater(t *testing.T) {
 }
 
 // C16.13, C16.57: a server without HTTP push answers unsupported.
-func TestServerWithoutPush(t *testing.T) {
+func TestServerWithoutPushReturnsUnsupported(t *testing.T) {
 	t.Parallel()
 	f := serve(t, func(c *Config) { c.Push = nil })
 	for _, path := range []string{"/v1/default/push/targets", "/v1/default/push/hosts", "/v1/default/push/secret"} {

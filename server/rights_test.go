@@ -43,9 +43,10 @@ func allowed(need auth.Access) map[string]bool {
 	return nil
 }
 
-// X1, C1.2, C13.3, C14.2, C14.21, C14.24, C14.26, C14.27, C14.30, C18.60: every route ×
-// every kind of token, as declared. A new route of the router fails without a declaration.
-func TestX1EveryRouteIsOpenToTheDeclaredRightsAlone(t *testing.T) {
+// Fault X1, C1.2, C13.3, C14.2, C14.21, C14.24, C14.26, C14.27, C14.30, C18.60: each kind of token
+// opens exactly the routes that the test declares. A new route of the router fails without a
+// declaration.
+func TestEveryRouteIsOpenOnlyToTheDeclaredRights(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 
@@ -72,8 +73,8 @@ func TestX1EveryRouteIsOpenToTheDeclaredRightsAlone(t *testing.T) {
 	}
 }
 
-// The declared rights are those of the contract's table.
-func TestX1RightsMatchContract(t *testing.T) {
+// Fault X1: the declared rights are those of the contract's table.
+func TestRightsMatchContract(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 
@@ -139,7 +140,8 @@ func rightOfTopics(method, path string) auth.Access {
 	return auth.Admin
 }
 
-func TestX1RouteWithoutRightPanics(t *testing.T) {
+// Fault X1: a route without a right cannot be mounted.
+func TestRouteWithoutRightPanics(t *testing.T) {
 	t.Parallel()
 	defer func() {
 		if recover() == nil {
@@ -149,9 +151,9 @@ func TestX1RouteWithoutRightPanics(t *testing.T) {
 	(&route.Router{}).Mount([]route.Route{{Method: "GET", Path: "/x"}})
 }
 
-// X2: a token of one namespace gives no access to another namespace, however the name in the
+// Fault X2: a token of one namespace gives no access to another namespace, however the name in the
 // request is spelled.
-func TestX2NoSpellingReachesAnotherNamespace(t *testing.T) {
+func TestNoSpellingReachesAnotherNamespace(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	for _, ns := range []string{"other", "Default", "DEFAULT", "default.", "*", "%2a", "default%00",
@@ -164,7 +166,7 @@ func TestX2NoSpellingReachesAnotherNamespace(t *testing.T) {
 	}
 }
 
-// X1: the page has the rights of each route.
+// Fault X1: docs/security.md lists the right of each route.
 func TestSecurityPageHasTheRightsOfEachRoute(t *testing.T) {
 	t.Parallel()
 	const path, begin, end = "../docs/security.md", "<!-- rights -->\n", "<!-- /rights -->"

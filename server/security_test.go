@@ -42,9 +42,9 @@ func (f *fixture) id(caller string) string {
 	return wire.TokenID(hash)
 }
 
-// X4, C14.39: both servers refuse a token that was revoked through one of them, and end its long
+// Fault X4, C14.39: both servers refuse a token that was revoked through one of them, and end its long
 // polls. The clock does not advance, so the servers do not poll.
-func TestX4RevokedOnTwoServersWhileInUse(t *testing.T) {
+func TestTokenInUseIsRevokedOnBothServers(t *testing.T) {
 	t.Parallel()
 	var g *gate
 	here := serve(t, func(c *Config) { g = watch(c.Engine); c.Engine = g })
@@ -87,7 +87,7 @@ func TestX4RevokedOnTwoServersWhileInUse(t *testing.T) {
 
 // C14.39: after a change of limits or rights, a token stays valid. Its long polls end empty, so
 // that the next request is checked with the new settings.
-func TestX4PollsOfAChangedTokenEndEmpty(t *testing.T) {
+func TestPollsOfAChangedTokenEndEmpty(t *testing.T) {
 	t.Parallel()
 	var g *gate
 	f := serve(t, func(c *Config) { g = watch(c.Engine); c.Engine = g })
@@ -119,7 +119,7 @@ func (c *changing) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.De
 }
 
 // C14.39: a poll ends empty too if its token changes just before it waits.
-func TestX4PollOfJustChangedTokenEndsEmpty(t *testing.T) {
+func TestPollOfJustChangedTokenEndsEmpty(t *testing.T) {
 	t.Parallel()
 	e := &changing{}
 	f := serve(t, func(c *Config) { e.Engine, c.Engine = c.Engine, e })
@@ -159,8 +159,8 @@ func (l lasting) Backup(ctx context.Context, w io.Writer) error {
 	return ctx.Err()
 }
 
-// X4: a check and a backup end when their token is revoked.
-func TestX4CheckAndBackupEndWithTheirToken(t *testing.T) {
+// Fault X4: a check and a backup end when their token is revoked.
+func TestCheckAndBackupEndWithTheirToken(t *testing.T) {
 	t.Parallel()
 	l := lasting{begun: make(chan struct{})}
 	f := serve(t, func(c *Config) { c.Store.Maintainer, c.Store.Backuper = l, l })
@@ -193,9 +193,9 @@ func TestX4CheckAndBackupEndWithTheirToken(t *testing.T) {
 	}
 }
 
-// X5, C14.41: a caller that guesses tokens gets 429 with Retry-After, even through a proxy that
+// Fault X5, C14.41: a caller that guesses tokens gets 429 with Retry-After, even through a proxy that
 // adds its own header after that of the client. Other callers are not delayed.
-func TestX5GuesserBehindProxyGetsRetryAfter(t *testing.T) {
+func TestGuesserBehindProxyGetsRetryAfter(t *testing.T) {
 	t.Parallel()
 	ada, err := auth.NewAccount("ada", "correct horse")
 	if err != nil {
@@ -240,9 +240,8 @@ func TestX5GuesserBehindProxyGetsRetryAfter(t *testing.T) {
 	}
 }
 
-// X7, C14.42, TokenInAccessLog: a secret in any part of a request is neither in the log nor in an
-// answer.
-func TestX7TokenInAccessLog(t *testing.T) {
+// Fault X7, C14.42: a secret in any part of a request is neither in the log nor in an answer.
+func TestSecretsAreNotInLogsAndAnswers(t *testing.T) {
 	t.Parallel()
 	ada, err := auth.NewAccount("ada", "CANARYpassword")
 	if err != nil {
@@ -313,8 +312,8 @@ func TestX7TokenInAccessLog(t *testing.T) {
 	}
 }
 
-// X7: a token in the URL does not authorize a request.
-func TestX7ATokenInTheURLOpensNothing(t *testing.T) {
+// Fault X7: a token in the URL does not authorize a request.
+func TestTokenInTheURLOpensNothing(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	for _, r := range f.apiRoutes {
@@ -327,9 +326,9 @@ func TestX7ATokenInTheURLOpensNothing(t *testing.T) {
 	}
 }
 
-// X8: only the health routes and the documents need no token; on the admin address, only the
+// Fault X8: only the health routes and the documents need no token. On the admin address, only the
 // health routes.
-func TestX8OnlyHealthIsOpen(t *testing.T) {
+func TestOnlyHealthAndDocumentsAreOpen(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	open := map[string]bool{"/healthz": true, "/readyz": true, "/openapi.json": true, "/docs": true,
@@ -346,8 +345,8 @@ func TestX8OnlyHealthIsOpen(t *testing.T) {
 	}
 }
 
-// X8, C14.37: an account authorizes requests on the admin address, but not on the API.
-func TestX8AccountsOpenTheAdminAddressAlone(t *testing.T) {
+// Fault X8, C14.37: an account authorizes requests on the admin address, but not on the API.
+func TestAccountsOpenOnlyTheAdminAddress(t *testing.T) {
 	t.Parallel()
 	ada, err := auth.NewAccount("ada", "correct horse")
 	if err != nil {
@@ -382,7 +381,7 @@ func TestX8AccountsOpenTheAdminAddressAlone(t *testing.T) {
 		t.Errorf("an account at the API: %d %v", a.status, a.header)
 	}
 
-	// X16: a browser adds the account to requests of any page.
+	// Fault X16: a browser adds the account to requests of any page.
 	for _, header := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"},
 		{"Origin", "https://evil.example"}} {
 		if a := send(f.admin.URL+"/admin/check", "POST", "correct horse", header...); a.status != 403 {
@@ -398,8 +397,8 @@ func TestX8AccountsOpenTheAdminAddressAlone(t *testing.T) {
 	}
 }
 
-// X8, C14.38: a public admin address needs an operator: a token or an account.
-func TestX8APublicAdminAddressNeedsAnOperator(t *testing.T) {
+// Fault X8, C14.38: a public admin address needs an operator: a token or an account.
+func TestPublicAdminAddressNeedsAnOperator(t *testing.T) {
 	t.Parallel()
 	public := func(c *Config) { c.Listen.AdminAddr = "0.0.0.0:0" }
 	s := bare(t, public)
@@ -435,7 +434,7 @@ func TestX8APublicAdminAddressNeedsAnOperator(t *testing.T) {
 	}
 }
 
-// C14.36, X8: profiles are for operators, one at a time, and do not contain the command line.
+// C14.36, fault X8: profiles are for operators, one at a time, and do not contain the command line.
 func TestProfilesAreForOperatorsOnly(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)

@@ -134,7 +134,7 @@ func serveTopics(t *testing.T) (*fixture, *topicStub) {
 
 // C14.25, C14.49, C14.50, C14.51: every route makes its call of the engine, and answers the
 // result.
-func TestRoutesOfTopics(t *testing.T) {
+func TestEachTopicRouteMakesItsCall(t *testing.T) {
 	t.Parallel()
 	f, stub := serveTopics(t)
 	place := stubPlace.String()
@@ -184,7 +184,7 @@ func TestRoutesOfTopics(t *testing.T) {
 }
 
 // A bad request makes no call of the engine.
-func TestBadRequestsToTopics(t *testing.T) {
+func TestBadRequestsToTopicsMakeNoCall(t *testing.T) {
 	t.Parallel()
 	f, stub := serveTopics(t)
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// C14.53: the dashboard is on the admin address alone, and only if it is configured. Its cookie opens no API.
+// C14.53: the dashboard is only on the admin address, and only if it is configured. Its cookie opens no API.
 func TestDashboardIsOnTheAdminAddress(t *testing.T) {
 	t.Parallel()
 	f := serve(t, func(c *Config) { c.UI = &UIConfig{} })

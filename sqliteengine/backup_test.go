@@ -52,7 +52,7 @@ func TestBackupOpensAsAStore(t *testing.T) {
 }
 
 // Backup returns the error of a failing writer and leaves no file behind.
-func TestBackupToAFailingReceiver(t *testing.T) {
+func TestBackupReturnsTheErrorOfItsWriter(t *testing.T) {
 	t.Parallel()
 	r := newDamagedStore(t)
 	r.open()

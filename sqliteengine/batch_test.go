@@ -118,7 +118,7 @@ func fixed(ids ...string) (jobs []duly.Job) {
 
 // Reserves that share a transaction get the jobs in the order of the calls, each up to its own
 // limit and with its own lease.
-func TestReservesThatMeetAreServedInOrder(t *testing.T) {
+func TestReservesInOneTransactionAreServedInOrder(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	pushAll(t, e, fixed("a", "b", "c", "d", "e", "f")...)
@@ -136,7 +136,7 @@ func TestReservesThatMeetAreServedInOrder(t *testing.T) {
 	}
 }
 
-// If each caller names several queues, the callers share the work on common queues.
+// Callers with several queues each get the jobs of common queues in the order of the calls.
 func TestConcurrentReservesShareCommonQueues(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
@@ -154,8 +154,8 @@ func TestConcurrentReservesShareCommonQueues(t *testing.T) {
 	balanced(t, e)
 }
 
-// Limits apply to all callers of a transaction: max leased, and the rate.
-func TestReservesThatMeetKeepTheLimits(t *testing.T) {
+// max_leased and the rate limit all callers of a transaction together.
+func TestReservesInOneTransactionShareTheLimits(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]duly.QueueConfig{
 		"max leased": {MaxLeased: 2},
@@ -177,9 +177,9 @@ func TestReservesThatMeetKeepTheLimits(t *testing.T) {
 	}
 }
 
-// Each order key has at most one leased job, even if Reserves run concurrently. C4.16: a caller
-// that has left gets nothing, and its jobs go to the next caller.
-func TestReservesThatMeetKeepOrderKeysAndSkipLeftCallers(t *testing.T) {
+// An order key has at most one leased job, although several Reserves share a transaction. C4.16: a
+// caller that has left gets nothing, and its jobs go to the next caller.
+func TestReservesInOneTransactionKeepOrderKeysAndSkipLeftCallers(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	pushAll(t, e, duly.Job{ID: "a1", OrderKey: "a"}, duly.Job{ID: "a2", OrderKey: "a"},
@@ -200,8 +200,9 @@ func TestReservesThatMeetKeepOrderKeysAndSkipLeftCallers(t *testing.T) {
 	}
 }
 
-// C4.14: a call returns at most 8 MiB of bodies. The next caller gets the rest.
-func TestReservesThatMeetHaveSeparateByteLimits(t *testing.T) {
+// C4.14: a call returns at most 8 MiB of bodies. The next caller in the transaction gets up to 8 MiB
+// of the rest.
+func TestReservesInOneTransactionHaveSeparateByteLimits(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	for _, id := range []string{"a", "b", "c", "d"} {
@@ -222,8 +223,8 @@ func TestReservesThatMeetHaveSeparateByteLimits(t *testing.T) {
 	balanced(t, e)
 }
 
-// An unreadable row does not block callers.
-func TestReservesThatMeetSkipUnreadableRow(t *testing.T) {
+// Reserves that share a transaction skip an unreadable row, and get the jobs after it.
+func TestReservesInOneTransactionSkipUnreadableRow(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	pushAll(t, e, fixed("a", "b", "c")...)
@@ -236,7 +237,7 @@ func TestReservesThatMeetSkipUnreadableRow(t *testing.T) {
 }
 
 // Deletes that share a transaction return a separate result to each caller.
-func TestDeletesThatMeet(t *testing.T) {
+func TestDeletesInOneTransactionHaveSeparateResults(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	var jobs []duly.Job
@@ -283,8 +284,9 @@ func TestDeletesThatMeet(t *testing.T) {
 	}
 }
 
-// C2.2, C4.8: pushes with rules that share a statement store the same as single pushes.
-func TestPushesWithRulesThatMeet(t *testing.T) {
+// C2.2, C4.8: pushes that share a statement store the same jobs as single pushes, also for jobs with
+// settings of their own.
+func TestPushesInOneStatementStoreTheSameAsSinglePushes(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	twice := duly.NewNumber().String()

@@ -69,7 +69,7 @@ func (c *commits) read(ctx context.Context, e *Engine, part int) error {
 	}
 }
 
-// R9: the WAL restarts although reads always overlap.
+// Fault R9: the WAL restarts although reads always overlap.
 func TestOverlappingReadsDoNotBlockWALRestart(t *testing.T) {
 	t.Parallel()
 	const rounds, bound = 10, 3 * checkpointPages * pageSize
@@ -182,7 +182,7 @@ func checkpointUntil(t *testing.T, e *Engine, holds func(k *checkpoints) bool) {
 	}
 }
 
-// R9: a checkpoint that waits for a long read blocks other reads for at most checkpointPause, and
+// Fault R9: a checkpoint that waits for a long read blocks other reads for at most checkpointPause, and
 // then not again for some time. Pushes never wait.
 func TestCheckpointGivesUpOnALongRead(t *testing.T) {
 	t.Parallel()
@@ -238,7 +238,7 @@ func TestCloseDuringACheckpointPause(t *testing.T) {
 }
 
 // A store that fails while its checkpoint waits for a read reopens, and reads continue.
-func TestFailureDuringACheckpointPause(t *testing.T) {
+func TestStoreReopensAfterAFailureInACheckpointPause(t *testing.T) {
 	t.Parallel()
 	e, _, end := checkpointed(t)
 	checkpointUntil(t, e, func(*checkpoints) bool { return e.readers.gate.isClosed() })

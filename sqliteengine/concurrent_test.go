@@ -19,8 +19,8 @@ import (
 	"github.com/dulymq/duly/internal/proctest"
 )
 
-// D10, DeferredUpgradeBusy: 64 goroutines use one file concurrently, for 60 s in the long
-// form, and no call fails as busy. Only the contract's errors for races are allowed.
+// Fault D10: 64 goroutines use one file concurrently, for 60 s in the long form, and no call fails
+// as busy. Only the contract's errors for races are allowed.
 // Afterwards the counters add up and the check finds nothing.
 func TestConcurrentCallsNeverFailAsBusy(t *testing.T) {
 	t.Parallel()

@@ -162,7 +162,7 @@ func (r *damagedStore) missTime(q duly.QueueRef) {
 
 var damagedQueue = duly.Q("ruin")
 
-// C4.79: changes of earlier calls in the same transaction are no fault.
+// C4.79: Check reports no fault for the changes of earlier calls in the same transaction.
 func TestCheckSeesEarlierCallsOfItsTransaction(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
-// C4.56, R9: all due jobs count as ready, even beyond dueScanLimit and if nobody reserves.
+// C4.56, fault R9: all due jobs count as ready, even beyond dueScanLimit and if nobody reserves.
 func TestStatsCountsAllDueJobs(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake()
@@ -50,7 +50,7 @@ func TestStatsCountsAllDueJobs(t *testing.T) {
 	}
 }
 
-// R9: the jobs beyond dueScanLimit are counted by their index only.
+// Fault R9: the jobs beyond dueScanLimit are counted by their index only.
 func TestDueJobsAreCountedByTheIndex(t *testing.T) {
 	t.Parallel()
 	c, err := openNew(t).connect(sqliteconn.ReadWrite)

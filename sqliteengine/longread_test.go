@@ -14,7 +14,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// R9: long reads leave at least half of the processors and one connection to other calls.
+// Fault R9: long reads leave at least half of the processors and one connection to other calls.
 func TestLongReadsLeaveProcessors(t *testing.T) {
 	t.Parallel()
 	for processors, want := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 6: 3, 64: 3} {
@@ -127,7 +127,7 @@ func TestFailedLongReadReturnsItsToken(t *testing.T) {
 	}
 }
 
-// R9: a page ends its slice while callers write or a checkpoint waits, but not on an idle
+// Fault R9: a page ends its slice while callers write or a checkpoint waits, but not on an idle
 // store.
 func TestSliceEndsWhileCallersWrite(t *testing.T) {
 	t.Parallel()
@@ -240,7 +240,7 @@ func TestLongReadEndsWithTheEngine(t *testing.T) {
 	})
 }
 
-// C4.51, C4.7, C4.94: a page read row by row equals the page read at once, with any limit,
+// C4.51, C4.7, C4.94: a page read row by row equals the page read in one piece, with any limit,
 // bodies of all sizes and unreadable rows.
 func TestPagesDoNotDependOnSlices(t *testing.T) {
 	t.Parallel()
@@ -321,7 +321,7 @@ func surveyed(t *testing.T, e *Engine, limit int) (pages [][]string) {
 }
 
 // A page ends without an error if its queue is destroyed between two slices.
-func TestPageOfAQueueThatIsDestroyedMeanwhile(t *testing.T) {
+func TestPageEndsIfItsQueueIsDestroyedMeanwhile(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	for _, id := range []string{"a", "b"} {

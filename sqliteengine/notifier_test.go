@@ -120,8 +120,8 @@ func TestPollingEndsWithoutConsumers(t *testing.T) {
 	})
 }
 
-// GhostBlockedClient: a caller that leaves when it is woken passes its wake-up to the next waiter
-// at once, if the engine notices.
+// A caller that leaves when it is woken passes its wake-up to the next waiter immediately, if the
+// engine notices.
 func TestLeavingWaiterPassesItsWakeUpOn(t *testing.T) {
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -46,7 +46,7 @@ func elsewhere(t *testing.T, path string, change func(*exec.Cmd)) string {
 	return strings.TrimSpace(string(out))
 }
 
-// C11.21, D10: a second process gets a clear error.
+// C11.21, fault D10: a second process gets a clear error.
 func TestSecondProcessIsRefused(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")

@@ -256,8 +256,7 @@ func TestRestoreUpgradesAnOlderBackup(t *testing.T) {
 	}
 }
 
-// A damaged store can be replaced. If the store was not closed and its header is damaged, Restore
-// refuses.
+// A store that was closed can be replaced even if it is damaged.
 func TestRestoreReplacesADamagedStore(t *testing.T) {
 	t.Parallel()
 	for how, damage := range map[string]func(path string) error{
@@ -354,6 +353,10 @@ func refusalsOfRestore() map[string]refusalOfRestore {
 		"the backup has a fault": {func(r *restoring, _ *RestoreParams) {
 			r.must(r.sql(r.backup, "UPDATE tallies SET ready = ready + 7"))
 		}, duly.ErrCorrupt, "backup.db has faults (1), the first is counters_differ"},
+		// The WAL has changes of the store, and can't be moved into what is left of it.
+		"the store was not closed and is cut": {func(r *restoring, _ *RestoreParams) {
+			r.must(os.Truncate(r.path, pageSize))
+		}, duly.ErrCorrupt, "its write-ahead log can't be moved into it; nothing was restored"},
 		"the store is another program's": {func(r *restoring, p *RestoreParams) {
 			p.Path = filepath.Join(r.dir, "other.db")
 			r.must(os.WriteFile(p.Path, nil, 0o600))

@@ -59,7 +59,7 @@ func mustRefuse(t *testing.T, path string, code error, says string) {
 	}
 }
 
-// D10: if a backup replaces the file, SQLite would apply the old file's WAL to the backup and
+// Fault D10: if a backup replaces the file, SQLite would apply the old file's WAL to the backup and
 // damage it.
 func TestBackupIsNotReadWithForeignWAL(t *testing.T) {
 	t.Parallel()
@@ -84,7 +84,7 @@ func TestBackupIsNotReadWithForeignWAL(t *testing.T) {
 	}
 }
 
-// D10: no new file is created next to the WAL of a missing file.
+// Fault D10: no new file is created next to the WAL of a missing file.
 func TestWALWithoutFileIsKept(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(path string) error{

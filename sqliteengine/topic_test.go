@@ -61,7 +61,7 @@ func openCounted(t *testing.T) (*Engine, *atomic.Int64) {
 
 // A Reserve whose filter skips large messages ends its transaction after 8 MiB of skipped messages,
 // so that other calls run in between.
-func TestFilterSkipsFewBytesAtOnce(t *testing.T) {
+func TestFilterSkipsFewBytesPerTransaction(t *testing.T) {
 	t.Parallel()
 	e, transactions := openCounted(t)
 	group := duly.Q("events@few")
@@ -85,7 +85,7 @@ func TestFilterSkipsFewBytesAtOnce(t *testing.T) {
 }
 
 // max_bytes drops large messages in transactions of 8 MiB, so that other calls run in between.
-func TestMaxBytesDropsFewBytesAtOnce(t *testing.T) {
+func TestMaxBytesDropsFewBytesPerTransaction(t *testing.T) {
 	t.Parallel()
 	e, transactions := openCounted(t)
 	topic := duly.Q("events")
@@ -135,7 +135,7 @@ func TestMaxBytesDropsFewBytesAtOnce(t *testing.T) {
 
 // A Publish of many small messages drops large ones by max_count in transactions of 8 MiB, so that
 // other calls run in between. A repeated Publish drops nothing.
-func TestMaxCountDropsFewBytesAtOnce(t *testing.T) {
+func TestMaxCountDropsFewBytesPerTransaction(t *testing.T) {
 	t.Parallel()
 	e, transactions := openCounted(t)
 	topic := duly.Q("events")
@@ -245,7 +245,7 @@ func TestGroupSkipsDeletedEndOfLog(t *testing.T) {
 
 // If the body of a message is missing when its delivery ends, the message counts as missed, not as
 // dead.
-func TestSettleOfAMessageThatIsGone(t *testing.T) {
+func TestSettledMessageThatIsGoneCountsAsMissed(t *testing.T) {
 	t.Parallel()
 	e, _, _ := openLogged(t)
 	if _, err := e.CreateGroup(t.Context(), duly.Q("events@g"), ""); err != nil {
@@ -446,7 +446,7 @@ func copyOf(t *testing.T, e *Engine) string {
 
 // C12.174, C12.175: on a full disk, publishes fail and operations on stored messages
 // continue.
-func TestTopicsOnAFullDisk(t *testing.T) {
+func TestFullDiskRefusesPublishes(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	ctx, group := t.Context(), duly.Q("events@g")

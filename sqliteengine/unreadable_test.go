@@ -6,7 +6,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// P6: an unreadable row becomes a dead letter, and other jobs are delivered.
+// Fault P6: an unreadable row becomes a dead letter, and other jobs are delivered.
 func TestUnreadableRowIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)

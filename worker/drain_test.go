@@ -11,7 +11,7 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// C9: a worker that stops reserves no more jobs, lets its handlers finish, and leaves no
+// Fault C9: a worker that stops reserves no more jobs, lets its handlers finish, and leaves no
 // lease behind.
 func TestDrainFinishesRunningHandlers(t *testing.T) {
 	bubble(t, worker.Config{Concurrency: 10}, func(t *testing.T, r *rig) {

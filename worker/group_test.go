@@ -380,7 +380,7 @@ func TestRunRefusesBadFrom(t *testing.T) {
 	}
 }
 
-func TestBatchesOfAGroup(t *testing.T) {
+func TestGroupHandlesMessagesInBatches(t *testing.T) {
 	onGroup(t, func(t *testing.T, r *groupRig) {
 		var b batches
 		r.HandleBatch(mailer, 3, time.Second, func(ds []*worker.Delivery) []error {

@@ -73,7 +73,7 @@ type nilError struct{ text string }
 
 func (p *nilError) Error() string { return p.text }
 
-// P5: a panic of a handler is a failed try of its job, and other jobs are handled.
+// Fault P5: a panic of a handler is a failed try of its job, and other jobs are handled.
 func TestPanicIsANackWithItsStack(t *testing.T) {
 	var seen []any
 	o := worker.Observer{Panicked: func(_ *worker.Delivery, value any, _ []byte) { seen = append(seen, value) }}

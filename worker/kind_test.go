@@ -215,7 +215,7 @@ func TestKindsHaveOptionsOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestKindsOfAGroup(t *testing.T) {
+func TestGroupHandlesMessagesByKind(t *testing.T) {
 	t.Parallel()
 	k := newKinds(t)
 	worker.HandleKind(k.worker, "events@mail", func(_ context.Context, job *worker.Job[sendMail]) error {

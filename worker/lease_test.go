@@ -158,7 +158,7 @@ func TestShortJobIsNotExtended(t *testing.T) {
 	})
 }
 
-// F4: the worker cancels the handler before the engine can end the lease. It counts from
+// Fault F4: the worker cancels the handler before the engine can end the lease. It counts from
 // before it sent the last call that granted the lease.
 func TestWorkerGivesUpALeaseBeforeTheEngine(t *testing.T) {
 	tests := []struct {
@@ -285,7 +285,7 @@ func TestLeaseLostAnswerEndsTheHandlerAtOnce(t *testing.T) {
 	})
 }
 
-// T8: a handler of half an hour with a lease of 30 s is one delivery, even if 1 % or half of
+// Fault T8: a handler of half an hour with a lease of 30 s is one delivery, even if 1 % or half of
 // its extensions fail.
 func TestLongHandlerKeepsItsLease(t *testing.T) {
 	for _, share := range []int{100, 2} {
@@ -406,7 +406,7 @@ func (s *stoppableClock) NewTimer(d time.Duration) *duly.ChanTimer {
 	return &duly.ChanTimer{C: c, Timer: t}
 }
 
-// T6: after a stop of twice its lease, a handler is canceled as soon as the process
+// Fault T6: after a stop of twice its lease, a handler is canceled as soon as the process
 // continues.
 func TestContinuedProcessCancelsItsHandlersAtOnce(t *testing.T) {
 	c := &stoppableClock{Clock: clock.System()}

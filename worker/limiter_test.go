@@ -16,7 +16,7 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// gauge counts handlers that run at once.
+// gauge counts handlers that run concurrently.
 type gauge struct {
 	mu        sync.Mutex
 	now, most int
@@ -31,7 +31,7 @@ func (g *gauge) add(n int) int {
 	return g.now
 }
 
-// since returns the most that ran at once since the last call.
+// since returns the highest number of concurrent handlers since the last call.
 func (g *gauge) since() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

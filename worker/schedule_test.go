@@ -17,9 +17,9 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// M7: workers run on the in-memory engine for 24 hours of a random schedule. Handlers fail,
+// Model M7: workers run on the in-memory engine for 24 hours of a random schedule. Handlers fail,
 // stall and panic. The store is lost, loses answers and hangs. Workers are stopped, killed
-// and disconnected. I1–I8 hold.
+// and disconnected. The oracle checks its invariants after each call.
 func TestInvariantsHoldOnRandomSchedules(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(50)
@@ -266,7 +266,7 @@ func (s *schedule) observer() worker.Observer {
 	}
 }
 
-// handle acts by the job and its attempt alone, so that a seed has the same schedule for every
+// handle acts only by the job and its attempt, so that a seed has the same schedule for every
 // order of the goroutines.
 func (s *schedule) handle(ctx context.Context, d *worker.Delivery) error {
 	var n uint64

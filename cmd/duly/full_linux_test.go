@@ -16,7 +16,7 @@ import (
 	"github.com/dulymq/duly/internal/proctest"
 )
 
-// D1: a server starts on a full disk, although it cannot write its address there. Its
+// Fault D1: a server starts on a full disk, although it cannot write its address there. Its
 // log says so. Workers can empty the queues, which then accept jobs again.
 //
 // C9.11, C9.12

@@ -26,7 +26,7 @@ func (h *home) run(args ...string) (stdout string) {
 	return stdout
 }
 
-// C11.2, C15.6, X4: two servers on one Redis share jobs and tokens. Nothing is lost when
+// C11.2, C15.6, fault X4: two servers on one Redis share jobs and tokens. Nothing is lost when
 // one of them is killed, and then Redis. Revoking a token through one server ends the
 // calls that wait with it at the other one.
 func TestTwoServersOnOneRedis(t *testing.T) {
@@ -186,7 +186,7 @@ func TestSettlePrintsNextStateOnEveryEngine(t *testing.T) {
 	}
 }
 
-// F10: after Redis has been flushed, a server's /readyz fails and its log names the
+// Fault F10: after Redis has been flushed, a server's /readyz fails and its log names the
 // losses, including the tokens.
 func TestServeReportsFlushedRedis(t *testing.T) {
 	t.Parallel()

@@ -26,7 +26,7 @@ func feed(s *State, c Config, now *int64, n int, period time.Duration, class Cla
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 
-// Rule A7.1.
+// C18.24: the factor multiplies the rate, the burst and max leased.
 func TestFactorLowersTheLimits(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -44,7 +44,7 @@ func TestFactorLowersTheLimits(t *testing.T) {
 	}
 }
 
-// Rules A8.4 and A9.1.
+// C18.32, C18.37: neutral outcomes do not change the factor. An overload halves it, down to the floor.
 func TestOverloadHalvesTheFactor(t *testing.T) {
 	t.Parallel()
 	s, now := New(), int64(1000)
@@ -60,7 +60,7 @@ func TestOverloadHalvesTheFactor(t *testing.T) {
 	}
 }
 
-// Rules A8.6, A8.7 and A9.1: a block decides with its 20th outcome.
+// C18.34, C18.35, C18.37: a block decides with its 20th outcome.
 func TestBlockDecidesAtItsTwentiethOutcome(t *testing.T) {
 	t.Parallel()
 	for failures, want := range map[int]float64{10: 1, 11: 0.5, 19: 0.5} {
@@ -97,7 +97,7 @@ func TestBlockDecidesAtItsTwentiethOutcome(t *testing.T) {
 	}
 }
 
-// Rules A9.2 and A9.3: deliveries from before a decrease cause no further decrease.
+// C18.38, C18.39: deliveries from before a decrease cause no further decrease.
 func TestDecreasesAreApart(t *testing.T) {
 	t.Parallel()
 	s, now := New(), int64(1000)
@@ -128,7 +128,7 @@ func TestDecreasesAreApart(t *testing.T) {
 	}
 }
 
-// Rule A9.4.
+// C18.40: after a good block, a decrease stores the factor from before it as the good factor.
 func TestDecreaseKeepsTheGoodFactor(t *testing.T) {
 	t.Parallel()
 	s, now := New(), int64(1000)
@@ -142,7 +142,7 @@ func TestDecreaseKeepsTheGoodFactor(t *testing.T) {
 	}
 }
 
-// Rule A11.
+// C18.47, C18.48, C18.49: 20 failures in a row start probing. A good probe ends it.
 func TestProbingBeginsAfterFailures(t *testing.T) {
 	t.Parallel()
 	s, now := New(), int64(1000)
@@ -200,7 +200,7 @@ func TestProbingBeginsAfterFailures(t *testing.T) {
 	}
 }
 
-// Rules A10.3 to A10.5, with the pause and the bound that the simulation has added.
+// C18.42, C18.44, C18.45, C18.46: the factor rises quickly up to the good factor, and slowly above it.
 func TestFactorRisesAfterSuccesses(t *testing.T) {
 	t.Parallel()
 	start := func(factor, good float64) (State, int64) {

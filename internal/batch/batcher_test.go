@@ -214,7 +214,7 @@ func TestBatcherHalvesCallersThatComeBackTogether(t *testing.T) {
 	}
 }
 
-func TestBatcherSendsTwoBatchesAtOnce(t *testing.T) {
+func TestBatcherHasTwoBatchesInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRecorder(Limits{Items: 10, Bytes: 100}, 2)
 		var ends []<-chan error

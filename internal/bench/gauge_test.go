@@ -253,7 +253,7 @@ func TestIdleCountsTheRequestsOfAWaitingWorker(t *testing.T) {
 	})
 }
 
-func TestCallsAreMeasuredOneByOne(t *testing.T) {
+func TestPhaseCallsMeasuresEachOperation(t *testing.T) {
 	t.Parallel()
 	g := &gauge{}
 	e := g.on(newEngine())

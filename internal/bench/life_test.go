@@ -118,7 +118,7 @@ func TestLifeOfAnEmbeddedEngineMeasuresCPUTime(t *testing.T) {
 }
 
 // Jobs that were pushed within the time limit go through all other stages as well.
-func TestLifeEndsAtItsTimeLimit(t *testing.T) {
+func TestTimeLimitOfLifeEndsOnlyThePushes(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	e.slow = 10 * time.Millisecond

@@ -80,7 +80,7 @@ var tickTests = []struct {
 }
 
 // Rules C17.40 to C17.49, SpringForwardSkipsRun (robfig/cron#541).
-func TestTicksOfChangingDays(t *testing.T) {
+func TestTicksFollowChangesOfTheClock(t *testing.T) {
 	t.Parallel()
 	for _, tt := range tickTests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -282,7 +282,8 @@ func TestPushesAreNotCountedAsReplies(t *testing.T) {
 	r.has("a", "1")
 }
 
-func TestRepliesWithoutOrderAreForwarded(t *testing.T) {
+// After a SUBSCRIBE, replies no longer follow the order of the requests, so the proxy forwards all.
+func TestFaultsDoNotApplyAfterSubscribe(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.proxy.Inject(Fault{Match: Named("PING"), Do: Drop})

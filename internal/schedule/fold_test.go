@@ -159,7 +159,7 @@ func checkRun(t *testing.T, r *contract.ScheduleRecord, item contract.FireItem) 
 }
 
 // CatchUpFloods (river#1035): two weeks of 5-second ticks make one run by default.
-func TestCatchUpFloods(t *testing.T) {
+func TestAbsenceMakesOneRunByDefault(t *testing.T) {
 	t.Parallel()
 	const expected = 3000 * 7 * day
 	for _, spec := range []string{"*/5 * * * * *", "@every 5s"} {
@@ -224,7 +224,7 @@ func absent(t testing.TB, spec string, c duly.Catchup, now int64) (*contract.Sch
 
 // Rule C17.105: after an absence of a year, two calls look for as many ticks as two calls count and fire at
 // most, also in a zone with changes of the offset.
-func TestYearOfAbsence(t *testing.T) {
+func TestYearOfAbsenceIsFoldedInTwoCalls(t *testing.T) {
 	t.Parallel()
 	now := clock.Milli(time.Date(2027, 5, 1, 12, 0, 0, 500e6, time.UTC))
 	for _, tt := range yearSpecs {
@@ -264,7 +264,7 @@ func BenchmarkYearOfAbsence(b *testing.B) {
 	}
 }
 
-func TestFoldOfDueTicks(t *testing.T) {
+func TestFoldFiresAndMissesDueTicks(t *testing.T) {
 	t.Parallel()
 	const tick = 3000 * 7 * day
 	daily := duly.Schedule{Spec: "0 0 * * *"}

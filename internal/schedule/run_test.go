@@ -110,7 +110,7 @@ func TestOffsetEqualsThatOfAnotherProgram(t *testing.T) {
 }
 
 // Rules C17.57 to C17.60.
-func TestHeadersOfRun(t *testing.T) {
+func TestRunHasTheHeadersOfItsTick(t *testing.T) {
 	t.Parallel()
 	template := duly.Job{Headers: map[string]string{"trace": "1"}, Body: []byte("b"), Priority: 3}
 	r, _ := record(t, duly.Schedule{Spec: "0 3 * * *", Template: template}, tick0)

@@ -8,7 +8,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// X20: an error of the store is answered with its code, but without its text, which may contain the
+// Fault X20: an error of the store is answered with its code, but without its text, which may contain the
 // store's address. The server's own errors keep their text.
 func TestPublicHidesTheStore(t *testing.T) {
 	t.Parallel()

@@ -86,7 +86,7 @@ func TestRequestsOfTopicsSurviveTheWire(t *testing.T) {
 	read(t, "reserve", res)(ReadReserve(string(ReserveForm.Append(nil, res)), "shop"))
 }
 
-// C13.1: an error is the same error on both sides of the wire.
+// C13.1: every answer of topics is read as it was written, with its errors.
 func TestAnswersOfTopicsSurviveTheWire(t *testing.T) {
 	t.Parallel()
 	published := []duly.PublishResult{{Status: duly.Created, Position: place},
@@ -149,7 +149,7 @@ func TestBadMessageHasItsOwnError(t *testing.T) {
 
 // C14.7: a body with a NUL is base64, and a body full of escapes never becomes more than twice as
 // long.
-func TestBytesOfMessages(t *testing.T) {
+func TestBodiesOfMessagesAreBase64IfNeeded(t *testing.T) {
 	t.Parallel()
 	m := duly.Message{Body: []byte("a\x00b")}
 	for what, text := range map[string][]byte{
@@ -168,7 +168,7 @@ func TestBytesOfMessages(t *testing.T) {
 }
 
 // The estimated size of an answer is at least its size, and not much larger.
-func TestEstimatedSizeOfMessages(t *testing.T) {
+func TestEstimatedSizeOfMessagesIsClose(t *testing.T) {
 	t.Parallel()
 	long := full(nil)
 	for name, body := range map[string][]byte{"nothing": nil, "text": []byte(strings.Repeat("täxt ", 20_000)),

@@ -118,7 +118,7 @@ func TestEveryRequestSurvivesTheWire(t *testing.T) {
 	}
 }
 
-// C13.1: an error is the same error on both sides of the wire.
+// C13.1: every answer is read as it was written, with its errors.
 func TestEveryAnswerSurvivesTheWire(t *testing.T) {
 	t.Parallel()
 	conflict := contract.Conflict(duly.StateLeased, "is leased")

@@ -87,7 +87,7 @@ func (r *rig) shape() string {
 
 // C14.57: each action has an intent before it and an outcome after it, and the process's log has the same lines. Only
 // the owner can read the files.
-func TestIntentAndOutcome(t *testing.T) {
+func TestEachActionHasIntentAndOutcome(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	if _, err := os.Stat(r.dir); !errors.Is(err, os.ErrNotExist) {
@@ -112,8 +112,8 @@ func TestIntentAndOutcome(t *testing.T) {
 	}
 }
 
-// S7: a process that ends before, within or after an action shows in the log of the next one.
-func TestUnfinishedActions(t *testing.T) {
+// If a process ends before, within or after an action, the next process logs this.
+func TestNextProcessLogsUnfinishedActions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.begin("a")(Outcome{})
@@ -151,7 +151,7 @@ func (f full) Write(b []byte) (int, error) {
 	return n, syscall.ENOSPC
 }
 
-// S7, C14.57: on a full disk Begin fails and leaves no part of a line. A loose call continues, and is counted.
+// C14.57: on a full disk Begin fails and leaves no part of a line. A loose call continues, and is counted.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -222,7 +222,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// S6: a token in the wrong place is not stored, nor a line break.
+// Log entries contain neither a line break nor a token, even if a caller puts a token in the wrong field.
 func TestNoSecrets(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -235,7 +235,7 @@ func TestNoSecrets(t *testing.T) {
 }
 
 // Without a folder only the log of the process has the lines.
-func TestWithoutFolder(t *testing.T) {
+func TestWithoutAFolderOnlyTheProcessLogHasTheLines(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.dir = ""

@@ -38,10 +38,10 @@ func (r *rig) tryPassword(password string, from ...string) error {
 	return err
 }
 
-// X5, C14.41: ten wrong secrets of one address for one account in a minute return unauthorized,
+// Fault X5, C14.41: ten wrong secrets of one address for one account in a minute return unauthorized,
 // further ones return limited with the time to wait. The same holds for passwords and for tokens
 // with a chosen text. Other accounts and other addresses are not affected.
-func TestX5FailedGuessesAreSlowedPerAddressAndAccount(t *testing.T) {
+func TestFailedGuessesAreSlowedPerAddressAndAccount(t *testing.T) {
 	t.Parallel()
 	const bad, good = "198.51.100.7:4000", "203.0.113.9:5000"
 	for kind, try := range map[string]func(r *rig, secret string, from ...string) error{
@@ -76,9 +76,9 @@ func TestX5FailedGuessesAreSlowedPerAddressAndAccount(t *testing.T) {
 	}
 }
 
-// X5, C14.41: a valid credential is admitted, however many wrong ones came from its address. That
+// Fault X5, C14.41: a valid credential is admitted, however many wrong ones came from its address. That
 // holds for its first use, and after a change makes the server look it up again.
-func TestX5ValidCredentialIsNeverRefused(t *testing.T) {
+func TestValidCredentialIsNeverRefused(t *testing.T) {
 	t.Parallel()
 	const text = "0123456789-0123456789"
 	ada, _ := NewAccount("ada", "correct horse")
@@ -106,9 +106,9 @@ func TestX5ValidCredentialIsNeverRefused(t *testing.T) {
 	}
 }
 
-// X5, C14.41: tokens have 256 random bits, so the guard does not count wrong tokens. A worker that
+// Fault X5, C14.41: tokens have 256 random bits, so the guard does not count wrong tokens. A worker that
 // repeats an old token gets unauthorized each time.
-func TestX5WrongTokensAreNotCounted(t *testing.T) {
+func TestWrongTokensAreNotCounted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.watch()
@@ -126,9 +126,9 @@ func TestX5WrongTokensAreNotCounted(t *testing.T) {
 	}
 }
 
-// X5: a million guesses from many addresses and for many accounts find no secret and use
+// Fault X5: a million guesses from many addresses and for many accounts find no secret and use
 // bounded memory.
-func TestX5ManyAddressesAndAccountsAreBounded(t *testing.T) {
+func TestGuessesFromManyAddressesUseBoundedMemory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	n := 3 * maxGuesses

@@ -13,8 +13,8 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// PredictableToken, X3: tokens have 256 random bits and the prefix, and no two are equal.
-func TestX3PredictableToken(t *testing.T) {
+// Fault X3: tokens have 256 random bits and the prefix, and no two are equal.
+func TestTokensAreRandom(t *testing.T) {
 	t.Parallel()
 	const n = 2000
 	seen := map[string]bool{}
@@ -45,8 +45,8 @@ func TestX3PredictableToken(t *testing.T) {
 	}
 }
 
-// X3: the store gets only the hash of a token.
-func TestX3OnlyTheHashIsStored(t *testing.T) {
+// Fault X3: the store gets only the hash of a token.
+func TestOnlyTheHashIsStored(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	secret := r.create("a", contract.RightProduce)
@@ -59,8 +59,8 @@ func TestX3OnlyTheHashIsStored(t *testing.T) {
 	}
 }
 
-// X5: a text that cannot be a token causes no look-up.
-func TestX5MalformedTokensCauseNoLookUp(t *testing.T) {
+// Fault X5: a text that cannot be a token causes no look-up.
+func TestMalformedTokensCauseNoLookUp(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	good := r.create("a", contract.RightProduce)
@@ -171,7 +171,7 @@ func TestSpendCountsCallsOfALimitedToken(t *testing.T) {
 	r.wantCode("a call of a revoked token", err, duly.CodeUnauthorized)
 }
 
-// X8: an account has the access Operator and no other access.
+// Fault X8: an account has the access Operator and no other access.
 func TestAccountsAreOperators(t *testing.T) {
 	t.Parallel()
 	ada, err := NewAccount("ada", "correct horse")
@@ -241,7 +241,7 @@ func TestNewAccountRefusesBadNamesAndPasswords(t *testing.T) {
 
 // Remote.address returns the client's address if a configured proxy has written it into the header.
 // Each case has the lines of X-Forwarded-For, separated by "|".
-func TestAddressOfClient(t *testing.T) {
+func TestAddressComesFromAConfiguredProxy(t *testing.T) {
 	t.Parallel()
 	proxies := []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/8")}
 	for _, tt := range []struct{ peer, forwarded, want string }{

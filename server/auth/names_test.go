@@ -22,9 +22,9 @@ func similarNames(t *rapid.T) (a, b string) {
 	return a, b
 }
 
-// X2, TokenNamesInjective: a token gives access to its own namespace and no other, however similar
-// the names are. Two texts are two tokens. The long form of the test tries a million pairs.
-func TestX2TokenNamesInjective(t *testing.T) {
+// Fault X2: a token gives access only to its own namespace, however similar the names are. Two
+// different texts are two tokens. The long form of the test tries a million pairs.
+func TestTokenOpensOnlyItsOwnNamespace(t *testing.T) {
 	t.Parallel()
 	pairs := 500
 	if long() {

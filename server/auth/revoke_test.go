@@ -40,9 +40,9 @@ func TestRevokedTokenCached(t *testing.T) {
 	r.wantCode("after it was revoked", r.check(secret), duly.CodeUnauthorized)
 }
 
-// X4: the other server refuses a token that one server has revoked. It gets a notice and does not
+// Fault X4: the other server refuses a token that one server has revoked. It gets a notice and does not
 // poll, because the clock does not advance.
-func TestX4RevokedOnAnotherServer(t *testing.T) {
+func TestTokenRevokedOnAnotherServerIsRefused(t *testing.T) {
 	t.Parallel()
 	here := newRig(t)
 	there := here.another()
@@ -87,9 +87,9 @@ func (r *rig) cause(p *Grant) error {
 	return nil
 }
 
-// X4: the tracked grants of a token end when it is revoked or changed, on any server. Grants of
+// Fault X4: the tracked grants of a token end when it is revoked or changed, on any server. Grants of
 // other tokens do not end.
-func TestX4TrackedGrantsEndWithTheirTokens(t *testing.T) {
+func TestTrackedGrantsEndWithTheirTokens(t *testing.T) {
 	t.Parallel()
 	here := newRig(t)
 	there := here.another()
@@ -126,8 +126,8 @@ func TestX4TrackedGrantsEndWithTheirTokens(t *testing.T) {
 	}
 }
 
-// X4: Track does not miss a notice that comes between the look-up and Track.
-func TestX4TrackAfterRevocation(t *testing.T) {
+// Fault X4: Track does not miss a notice that comes between the look-up and Track.
+func TestTrackAfterRevocationIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.watch()
@@ -181,7 +181,7 @@ func TestCacheWithoutNotices(t *testing.T) {
 
 // Without a watcher the guard looks every token up. If a look-up does not find the token, the
 // token's grants end.
-func TestGuardWithoutWatcher(t *testing.T) {
+func TestGuardWithoutWatcherLooksUpEveryToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.cfg.Watcher = nil
@@ -239,9 +239,9 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-// X4: with many concurrent requests, no request is admitted that begins after Revoke has
+// Fault X4: with many concurrent requests, no request is admitted that begins after Revoke has
 // returned.
-func TestX4ConcurrentRequestsAreRefused(t *testing.T) {
+func TestConcurrentRequestsAreRefusedAfterRevoke(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.watch()
@@ -324,9 +324,9 @@ func TestUnknownTokenKeepsCache(t *testing.T) {
 	}
 }
 
-// X4: a look-up that finds a changed token ends its previous grant, before any notice of
+// Fault X4: a look-up that finds a changed token ends its previous grant, before any notice of
 // the change.
-func TestX4LookUpEndsChangedGrant(t *testing.T) {
+func TestLookUpEndsChangedGrant(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	token := contract.Token{Hash: [32]byte{1}, Namespace: "a", Rights: contract.RightProduce}

@@ -15,10 +15,10 @@ import (
 // long reports whether the long tests are enabled.
 func long() bool { return os.Getenv("DULY_LONG") != "" }
 
-// X6: refusing a token takes the same time, whether or not it begins like a valid one. The test
+// Fault X6: refusing a token takes the same time, whether or not it begins like a valid one. The test
 // computes Welch's t over 100 000 samples of each, without the tail that interruptions cause. Both
 // kinds have a constant beginning, because the processor adapts to repeated data.
-func TestX6RefusingTakesTheSameTime(t *testing.T) {
+func TestRefusingTakesTheSameTime(t *testing.T) {
 	if !long() {
 		t.Skip("needs DULY_LONG=1, and a machine at rest")
 	}

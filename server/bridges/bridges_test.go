@@ -123,7 +123,7 @@ func TestBridgesFollowTargets(t *testing.T) {
 }
 
 // A group that is destroyed and created again gets a bridge again.
-func TestBridgeOfRecreatedGroup(t *testing.T) {
+func TestRecreatedGroupGetsABridgeAgain(t *testing.T) {
 	testBridges(t, func(t *testing.T, e *failing, b *bridges.Bridges) {
 		target(t, e, "mail")
 		b.Refresh()
@@ -179,4 +179,4 @@ func TestReserveFromBridgedGroupFails(t *testing.T) {
 	})
 }
 
-func TestRefreshOfNilBridges(*testing.T) { (*bridges.Bridges)(nil).Refresh() }
+func TestRefreshOfNilBridgesDoesNothing(*testing.T) { (*bridges.Bridges)(nil).Refresh() }

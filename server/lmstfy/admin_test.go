@@ -29,10 +29,10 @@ func (p *play) askAdmin(method, target string, headers ...string) answer {
 	return do(req)
 }
 
-// X1, X8, X18, C15.40: the admin routes need a token with the right admin for *, or
+// C15.40, faults X1, X8, X18: the admin routes need a token with the right admin for *, or
 // an account. Callers on the same machine need neither, except for the metrics, if the routes
 // are open, the address is on the loopback and there are no accounts.
-func TestRightsOfAdminRoutes(t *testing.T) {
+func TestAdminRoutesNeedAnAdmin(t *testing.T) {
 	t.Parallel()
 	account, err := auth.NewAccount("ada", "correct horse")
 	if err != nil {
@@ -95,7 +95,7 @@ func TestRightsOfAdminRoutes(t *testing.T) {
 	}
 }
 
-// X8, C15.40: without a token no route reaches the metrics or a token with the
+// Fault X8, C15.40: without a token no route reaches the metrics or a token with the
 // right admin, whether the admin routes are open or not.
 func TestAdminTokensAndMetricsNeedAToken(t *testing.T) {
 	t.Parallel()
@@ -127,7 +127,7 @@ func TestAdminTokensAndMetricsNeedAToken(t *testing.T) {
 	}
 }
 
-// X17: a request that only reads changes nothing in the store.
+// Fault X17: a request that only reads changes nothing in the store.
 func TestReadingAdminRoutesChangesNothing(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), nil)

@@ -11,7 +11,7 @@ import (
 )
 
 // The configured defaults apply to every route. Parameters of a request override them.
-func TestDefaultsOfRequests(t *testing.T) {
+func TestRequestsOverrideConfiguredDefaults(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), func(c *server.Config) {
 		c.Lmstfy.Defaults = &lmstfy.Defaults{TTL: time.Hour, Delay: time.Minute, Tries: 3, TTR: 30 * time.Second}

@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// M8: any query becomes a valid job, or a 400 with a text of lmstfy's.
+// Any query becomes a valid job, or a 400 with a text of lmstfy's.
 func FuzzQuery(f *testing.F) {
 	for _, s := range []string{"", "delay=1&ttl=2&tries=3", "ttl=", "ttl", "delay=4294967296", "tries=0",
 		"tries=1&tries=0", "limit=-1", "delay=%zz", "a;b=1", "count=1_0", "delay=+1", "?Array"} {
@@ -61,7 +61,7 @@ func refusedWith(t *testing.T, err error, texts ...string) {
 	t.Errorf("%d %s", status, body)
 }
 
-// M8: any headers become valid headers of a job.
+// Any headers become valid headers of a job.
 func FuzzAttributes(f *testing.F) {
 	f.Add("YES", "Job-Attr-A", "b", "Job-Attr-"+strings.Repeat("x", 40), "\xff", 3)
 	f.Add("yes", "Job-Attr-", "", "Job-Attr-Trace-Id", strings.Repeat("é", 100), 20)
@@ -109,7 +109,7 @@ func headerName(name string) bool {
 	return name != ""
 }
 
-// M8: accepted names and lists of names are valid names of an engine.
+// Accepted names and lists of names are valid names of an engine.
 func FuzzNames(f *testing.F) {
 	for _, s := range []string{"q", "a,b", ",", "_q", "-q", "q,,q", "a.b", "é", "q\x00", strings.Repeat("x", 256),
 		"..", "a\n"} {
@@ -143,7 +143,7 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// M8: the elements of a bulk publish are the same as those that encoding/json finds.
+// The elements of a bulk publish are the same as those that encoding/json finds.
 func FuzzElements(f *testing.F) {
 	for _, s := range []string{"[]", "null", " [1, {\"a\":\"]\"} ,null]\n", "[\"\\\"],\",[]]", "[1,]", "", "[[[", "{}",
 		"[\"\\\\\",2]", "[1]x"} {
@@ -173,7 +173,7 @@ func FuzzElements(f *testing.F) {
 	})
 }
 
-// M8: any header X-Token is a valid token or refused.
+// Any header X-Token is a valid token or refused.
 func FuzzToken(f *testing.F) {
 	for _, s := range []string{"", ":", "a", ":a", "a:", "a:b:c", "default:x"} {
 		f.Add(s)

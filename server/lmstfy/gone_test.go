@@ -48,8 +48,8 @@ func (p *play) push(queue string, n int) {
 	}
 }
 
-// P4, GhostBlockedClient: a client that has disconnected 20 ms before a push gets no job of that
-// push. On a busy machine the test waits until the server has noticed. The engine's clock does not
+// Fault P4: a client that has disconnected 20 ms before a push gets no job of that push. On a busy
+// machine the test waits until the server has noticed. The engine's clock does not
 // advance, so a job that was leased to that client would not come back.
 func TestClientDisconnectedBeforePushGetsNoJob(t *testing.T) {
 	t.Parallel()
@@ -93,7 +93,7 @@ func hangUpBefore(t *testing.T, on *stage) {
 	t.Logf("%d clients have gone, 0 jobs were delayed; all were noticed within %s", all, slowest)
 }
 
-// P4: if clients disconnect within 5 ms before or after a push, each job comes back, at the latest
+// Fault P4: if clients disconnect within 5 ms before or after a push, each job comes back, at the latest
 // when its lease ends.
 func TestClientDisconnectedDuringPushLosesNoJob(t *testing.T) {
 	t.Parallel()

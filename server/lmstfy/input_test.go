@@ -36,7 +36,7 @@ func (p *play) raw(text string) (status int, header http.Header, body string) {
 	return resp.StatusCode, resp.Header, string(b)
 }
 
-// X13, X2: CR, LF, NUL and 64 KiB in names, queries, tokens and attributes are
+// Faults X13, X2: CR, LF, NUL and 64 KiB in names, queries, tokens and attributes are
 // refused. They never become a header, and no job is stored.
 func TestControlCharactersAndHugeInputsAreRefused(t *testing.T) {
 	t.Parallel()
@@ -106,7 +106,7 @@ func manyQueues(n int) string {
 	return strings.Join(names, ",")
 }
 
-// X7, TokenInAccessLog: a token in any part of a request is neither in the log nor in an answer.
+// Fault X7: a token in any part of a request is neither in the log nor in an answer.
 func TestTokenIsNeverRepeated(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), nil)
@@ -203,7 +203,7 @@ func TestIncompleteBodyIsAnError(t *testing.T) {
 	}
 }
 
-// M8: no request ends the process or is answered with a 500.
+// No request ends the process or is answered with a 500.
 func FuzzRequests(f *testing.F) {
 	for _, s := range []string{
 		"PUT /api/ns/q?tries=3&delay=1 HTTP/1.1\r\nX-Token: TOKEN\r\nEnable-Job-Version: YES\r\nJob-Attr-A: b\r\n" +

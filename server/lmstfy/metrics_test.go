@@ -85,7 +85,7 @@ func TestMetricsHaveLmstfysNames(t *testing.T) {
 	}
 }
 
-// R5: the number of series is bounded, for any number of queues.
+// Fault R5: the number of series is bounded, for any number of queues.
 func TestSeriesAreBounded(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), nil)

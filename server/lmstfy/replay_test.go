@@ -16,9 +16,9 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// P11: on every engine, each request of the scripts has the expected status, headers and body.
+// Fault P11: on every engine, each request of the scripts has the expected status, headers and body.
 // docs/lmstfy.md lists the intended differences.
-func TestScriptsOfLmstfyRequests(t *testing.T) {
+func TestRecordedLmstfyRequestsGetTheExpectedAnswers(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

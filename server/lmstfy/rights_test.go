@@ -24,7 +24,7 @@ func calls() []call {
 	return all
 }
 
-// X1: for every route and every kind of token, access is as declared. lmstfy's own tokens have both
+// Fault X1: for every route and every kind of token, access is as declared. lmstfy's own tokens have both
 // rights, so they may use all routes.
 func TestEveryRouteIsOpenToTheDeclaredRightsAlone(t *testing.T) {
 	t.Parallel()
@@ -74,7 +74,7 @@ func TestEveryRouteIsOpenToTheDeclaredRightsAlone(t *testing.T) {
 	}
 }
 
-// R8, X20: after any error or panic of the store, the answer is lmstfy's 500 without details, and
+// Faults R8, X20: after any error or panic of the store, the answer is lmstfy's 500 without details, and
 // the process survives.
 func TestFailureOfStoreIs500WithoutDetails(t *testing.T) {
 	t.Parallel()

@@ -6,9 +6,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TokenNamesInjective, X2: the token of a namespace is not valid in another one, even if both
-// concatenations of namespace and text are equal.
-func TestX2TokenNamesInjective(t *testing.T) {
+// Fault X2: the token of a namespace is not valid in another namespace, even if both concatenations
+// of namespace and text are equal.
+func TestTokenOfANamespaceIsInvalidInOthers(t *testing.T) {
 	t.Parallel()
 	names, texts := rapid.StringMatching(`[-_A-Za-z0-9]{1,6}`),
 		rapid.StringOfN(rapid.RuneFrom([]rune("ab:\x00/ -_é")), 0, 8, -1)

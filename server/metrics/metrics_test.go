@@ -179,7 +179,7 @@ func namespacesOf(s *Snapshot) string {
 func noStats(context.Context, duly.QueueRef) (duly.Stats, error) { return duly.Stats{}, nil }
 
 // A list that fails does not affect the other lists. A namespace in two lists is read once.
-func TestSurveyWithFailingList(t *testing.T) {
+func TestFailingListDoesNotAffectOtherLists(t *testing.T) {
 	t.Parallel()
 	f := &fake{queues: []string{"a"}, stats: noStats}
 	list := func(err error, names ...string) lister {
@@ -208,7 +208,7 @@ func (p partlyDown) Queues(ctx context.Context, namespace string, params duly.Pa
 }
 
 // A namespace whose queues cannot be listed does not affect the others of its list.
-func TestSurveyWithFailingNamespace(t *testing.T) {
+func TestFailingNamespaceDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	f := partlyDown{&fake{queues: []string{"a"}, stats: noStats}}
 	pages := map[string]duly.NamePage{
@@ -385,7 +385,7 @@ func TestSurveyReadsPages(t *testing.T) {
 }
 
 // An incomplete snapshot of a caller that left is not reused for other callers.
-func TestSnapshotOfCallerThatLeft(t *testing.T) {
+func TestIncompleteSnapshotIsNotReused(t *testing.T) {
 	t.Parallel()
 	leaving, leave := context.WithCancel(t.Context())
 	stats := func(ctx context.Context, _ duly.QueueRef) (duly.Stats, error) {
@@ -430,7 +430,7 @@ func gathered(t *testing.T, c prometheus.Collector) string {
 }
 
 // Queues beyond the maximum share a series. A destroyed queue frees its own.
-func TestQueuesBeyondMaximum(t *testing.T) {
+func TestQueuesBeyondMaximumShareASeries(t *testing.T) {
 	t.Parallel()
 	m := New(Config{Queues: 2})
 	for i, queue := range []string{"a", "b", "c", "a", "d"} {
@@ -488,7 +488,7 @@ func TestFactsOfTheDashboard(t *testing.T) {
 	}
 }
 
-func TestHistogram(t *testing.T) {
+func TestHistogramCountsPerBucket(t *testing.T) {
 	t.Parallel()
 	h := newDurations([]time.Duration{time.Millisecond, time.Second})
 	for _, d := range []time.Duration{0, time.Millisecond, time.Millisecond + 1, time.Second, time.Minute} {

@@ -19,7 +19,7 @@ import (
 // largeNamespace is a namespace with many queues. Its name comes first.
 const largeNamespace = "aaa"
 
-// R5: a namespace with many queues takes no series from other namespaces, neither in a survey nor
+// Fault R5: a namespace with many queues takes no series from other namespaces, neither in a survey nor
 // in the counts of this process.
 func TestNamespacesShareSeries(t *testing.T) {
 	t.Parallel()

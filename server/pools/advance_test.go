@@ -6,7 +6,7 @@ import (
 )
 
 // The pause is bounded, also after a turn of an hour, as when a pool hangs.
-func TestPauseAfterLongTurn(t *testing.T) {
+func TestPauseAfterLongTurnIsBounded(t *testing.T) {
 	t.Parallel()
 	for turn, want := range map[time.Duration]time.Duration{
 		0: time.Second, 100 * time.Millisecond: time.Second, time.Second: 9 * time.Second, time.Hour: time.Minute,

@@ -91,7 +91,7 @@ func preparing(t *testing.T, shards int) *rig {
 
 // Settings that change at any step of the preparation are in the new pool when the first job is
 // pushed there. Meanwhile one server copies queues, crashes, or is overtaken by another server.
-func TestSettingsDuringCopy(t *testing.T) {
+func TestSettingsChangedDuringCopyAreInTheNewPool(t *testing.T) {
 	t.Parallel()
 	for what, of := range settings {
 		for kind := noCrash; kind < crashKinds; kind++ {

@@ -250,7 +250,7 @@ func TestOrphansAreDrained(t *testing.T) {
 
 // Servers also drain jobs that a server has pushed to the default pool because it had not seen
 // the first placement of their namespace.
-func TestOrphansOfFirstPlacement(t *testing.T) {
+func TestOrphansOfFirstPlacementAreDrained(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
 	r.must(r.Assign(t.Context(), "shop", "orders"))

@@ -53,7 +53,7 @@ func TestIDIsOneJobDuringMove(t *testing.T) {
 }
 
 // A receipt works once, in its own pool only.
-func TestReceiptsOfBothPools(t *testing.T) {
+func TestReceiptWorksOnlyInItsPool(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
 	r.pushJob(duly.Job{ID: "old"})
@@ -126,7 +126,8 @@ func TestOrderKeysDuringMove(t *testing.T) {
 	slices.Sort(rest)
 	wantIDs(rest, "a3", "b1", "c2")
 
-	// The lease of c3 would end after c1 is due.
+	// c1 is due within a minute, before the lease of c3 would end. So c3 is delivered only after c1
+	// was acked.
 	r.clock.Advance(time.Hour - 60*time.Second)
 	r.pushJob(duly.Job{ID: "c3", OrderKey: "c", Lease: 5 * time.Minute})
 	ids, _ = r.reserve(10, "q")

@@ -198,7 +198,7 @@ func TestMoveReverses(t *testing.T) {
 
 // Move refuses an unknown namespace, whose name is probably mistyped. A placement, a token or a
 // queue makes a namespace known.
-func TestMoveOfUnknownNamespace(t *testing.T) {
+func TestMoveOfUnknownNamespaceIsNotFound(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
 	r.pushJob(duly.Job{ID: "x"})
@@ -228,7 +228,7 @@ func TestMoveOfUnknownNamespace(t *testing.T) {
 }
 
 // A move to a pool that cannot have one of the queues fails before any job moves.
-func TestMoveToPoolThatCannotHaveQueue(t *testing.T) {
+func TestMoveFailsIfThePoolCannotHaveAQueue(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake()
 	many, one := model.New(model.Config{Clock: c}), model.New(model.Config{Clock: c, OneShard: true})

@@ -121,7 +121,7 @@ func TestAssignPlacesANamespaceOnce(t *testing.T) {
 
 // C4.92: a server sees a placement that another server has stored after a notice. Without notices,
 // every call reads the placement.
-func TestPlacementsOfOtherServers(t *testing.T) {
+func TestServerSeesPlacementsOfOtherServers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, "orders")
@@ -253,7 +253,7 @@ func TestPoolThatIsNotOpen(t *testing.T) {
 }
 
 // C4.85: Namespaces lists the namespaces of all pools by name, with any page size.
-func TestNamespacesOfAllPools(t *testing.T) {
+func TestNamespacesListsAllPools(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "a", "b")
 	var want []string
@@ -292,7 +292,7 @@ func TestNamespacesOfAllPools(t *testing.T) {
 }
 
 // C4.76: Check checks every pool, with one progress over all pools.
-func TestCheckOfAllPools(t *testing.T) {
+func TestCheckCoversAllPools(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
 	r.must(r.Assign(t.Context(), "shop", "orders"))

@@ -42,7 +42,7 @@ func TestSchedulesAreInThePoolOfTheirNamespace(t *testing.T) {
 }
 
 // An engine without schedules returns unsupported, and its namespaces move.
-func TestPoolWithoutSchedules(t *testing.T) {
+func TestPoolWithoutSchedulesReturnsUnsupported(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	p := r.newServer(func(_ string, e *model.Engine) contract.Engine {

@@ -144,7 +144,7 @@ func (r *rig) finishLatePush(engine *latePusher) {
 
 // A partial seal, from a server that knew the queue with more shards, is recognized on every
 // engine: the queue is removed, or unsealed if the move is reversed.
-func TestPartialSealOnEveryEngine(t *testing.T) {
+func TestPartialSealIsRecognizedOnEveryEngine(t *testing.T) {
 	t.Parallel()
 	for name, open := range storageEngines {
 		for _, reversed := range []bool{false, true} {

@@ -129,7 +129,7 @@ func TestTopicStopsMove(t *testing.T) {
 }
 
 // An engine without topics returns unsupported.
-func TestPoolWithoutTopics(t *testing.T) {
+func TestPoolWithoutTopicsReturnsUnsupported(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	p := r.newServer(func(_ string, e *model.Engine) contract.Engine {

@@ -72,7 +72,7 @@ func TestMissingSettingsAreThoseOfOnePool(t *testing.T) {
 }
 
 // C16.20: a push queue that a job has created in one pool gets the settings of the other pool.
-func TestMissingSettingsOfPushQueue(t *testing.T) {
+func TestPushQueueGetsSettingsOfTheOtherPool(t *testing.T) {
 	t.Parallel()
 	defaults := contract.DefaultQueueConfig()
 	created := contract.PatchConfig(defaults, duly.QueueConfig{Delivery: duly.DeliverPush})
@@ -268,7 +268,7 @@ func TestListKeysReturnsFirstDueTimes(t *testing.T) {
 	}
 }
 
-func TestErrorOfUnknownPool(t *testing.T) {
+func TestErrorOfUnknownPoolNamesTheFlag(t *testing.T) {
 	t.Parallel()
 	r, _ := newTestPools(&placementStore{})
 	_, err := r.poolEngine("shop", "gone")

@@ -73,7 +73,7 @@ func TestUnknownQueryParameterErrorHasNames(t *testing.T) {
 	}
 }
 
-// X14: any text becomes one line of ASCII in the log.
+// Fault X14: any text becomes one line of ASCII in the log.
 func FuzzLine(f *testing.F) {
 	f.Add("a\nb\x1b[31m\u2028\xff")
 	f.Fuzz(func(t *testing.T, text string) {

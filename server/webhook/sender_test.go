@@ -289,7 +289,7 @@ func TestClosedGateSendsNothing(t *testing.T) {
 }
 
 // C16.66: after 1000 releases, a throttled try counts as a failed one.
-func TestThrottledTooOften(t *testing.T) {
+func TestTooManyThrottledTriesCountAsFailed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) })
@@ -338,7 +338,7 @@ func TestTimeoutCoversTheWholeTry(t *testing.T) {
 }
 
 // C16.73: only the status decides, even if the body is slow or breaks off.
-func TestBodyThatNeverEnds(t *testing.T) {
+func TestOnlyTheStatusDecidesIfTheBodyNeverEnds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	s := serve(t, func(w http.ResponseWriter, req *http.Request) {
@@ -513,7 +513,7 @@ func (b *breaking) counts() (requests, connections int) {
 
 // C16.40: if an idle connection breaks, the request is repeated exactly once, on a new
 // connection: neither duly nor net/http repeats it again.
-func TestBrokenIdleConnection(t *testing.T) {
+func TestRequestOnABrokenIdleConnectionIsRepeatedOnce(t *testing.T) {
 	t.Parallel()
 	headers := map[string]string{"idempotency-key": "1", "x-idempotency-key": "1"}
 	for _, body := range []string{"x", ""} {
@@ -541,7 +541,7 @@ func TestBrokenIdleConnection(t *testing.T) {
 }
 
 // A request is not repeated if it breaks on a new connection.
-func TestBrokenNewConnection(t *testing.T) {
+func TestRequestOnABrokenNewConnectionIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	r, b := newRig(t), &breaking{always: true, connections: 1}
 	if d := r.sender.Send(t.Context(), job("x", nil), r.to(t, b.start(t))); d.Rule != "C16.69" {

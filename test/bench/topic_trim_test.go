@@ -17,7 +17,7 @@ import (
 )
 
 // TestPublishDuringTrimming measures how long calls of Publish take while a group acknowledges
-// the messages at once. One topic is trimmed behind the group, the other keeps its messages. It
+// the messages immediately. One topic is trimmed behind the group, the other keeps its messages. It
 // reports both for docs/benchmarks.md. It checks that only the first topic was trimmed.
 func TestPublishDuringTrimming(t *testing.T) {
 	measures(t)

@@ -187,7 +187,7 @@ func (b *tab) waitFor(script string) {
 	})
 }
 
-// found returns the violations of the policy and the faults so far.
+// found returns the violations of the Content-Security-Policy and the faults so far.
 func (b *tab) found() []string {
 	b.t.Helper()
 	found := eval[[]string](b, "violations")
@@ -196,7 +196,7 @@ func (b *tab) found() []string {
 	return append(found, b.faults...)
 }
 
-// clean fails the test on a violation of the policy, an error or a warning.
+// clean fails the test on a violation of the Content-Security-Policy, an error or a warning.
 func (b *tab) clean() {
 	b.t.Helper()
 	for _, f := range b.found() {

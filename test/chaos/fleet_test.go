@@ -143,7 +143,7 @@ func (f *fleet) comeHome() {
 	f.wg.Wait()
 }
 
-// slack is ten times the promised time after the last fault (I12).
+// slack is ten times the promised time in which clients must have recovered from the last fault.
 const slack = 20 * time.Second
 
 // conclude stops the fleet and checks the history.

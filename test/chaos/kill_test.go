@@ -17,7 +17,7 @@ import (
 
 // TestKillLosesNothing kills the process that owns the store with SIGKILL at random times under
 // load, and starts it again on the same file. Even a process that syncs rarely loses nothing,
-// because the kernel has what it wrote (C5).
+// because the kernel has what it wrote (fault C5).
 //
 // C9.1, C9.2: what was answered survives a crash of the process.
 func TestKillLosesNothing(t *testing.T) {

@@ -254,7 +254,7 @@ func TestOrderLedgerFindsPlantedFaults(t *testing.T) {
 	}{
 		"InOrder":            {[]string{"D k 0 a 10 20", "F a ack 12", "D k 1 b 12 22"}, 0, 0},
 		"AgainAfterAStall":   {[]string{"D k 0 a 10 20", "D k 0 b 20 30", "F b ack 21", "D k 1 c 22 32"}, 0, 0},
-		"TwoAtOnce":          {[]string{"D k 0 a 10 20", "D k 0 b 19 29"}, 1, 0},
+		"TwoOverlap":         {[]string{"D k 0 a 10 20", "D k 0 b 19 29"}, 1, 0},
 		"MovedPastAStall":    {[]string{"D k 0 a 10 20", "D k 1 b 20 30"}, 0, 1},
 		"MovedPastANack":     {[]string{"D k 0 a 10 20", "F a nack 12", "D k 1 b 13 30"}, 0, 1},
 		"MovedPastALostAck":  {[]string{"D k 0 a 10 20", "F a ack 25", "S a lease_lost", "D k 1 b 30 40"}, 0, 1},

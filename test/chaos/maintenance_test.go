@@ -202,7 +202,7 @@ func sameState(t *testing.T, what, got, want string) {
 
 // TestMaintenanceCanBeRepeatedAfterAKill kills a process in the middle of a maintenance job of
 // several batches. Another process runs the job again. The store must end as after one
-// uninterrupted run (C11).
+// uninterrupted run (fault C11).
 //
 // C4.73, C9.2
 func TestMaintenanceCanBeRepeatedAfterAKill(t *testing.T) {

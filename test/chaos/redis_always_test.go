@@ -14,7 +14,7 @@ import (
 
 // TestPowerLossUnderAlwaysLosesNothing simulates a power failure of a server that syncs its log
 // before each answer. It kills the server and cuts off what it wrote since its last sync, at any
-// byte. The server loads the log with the torn tail, and nothing that was answered is lost (C7).
+// byte. The server loads the log with the torn tail, and nothing that was answered is lost (fault C7).
 //
 // C9.1, C9.5
 func TestPowerLossUnderAlwaysLosesNothing(t *testing.T) {

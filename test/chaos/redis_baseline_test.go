@@ -21,7 +21,7 @@ import (
 
 // TestOutagesLeaveNothingBehind repeatedly breaks, refuses, delays and restarts the connection of
 // a working process. Afterwards the process has as many goroutines and connections as before
-// (F5).
+// (fault F5).
 //
 // C4.38
 func TestOutagesLeaveNothingBehind(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 const clusterShards = 8
 
 // TestClusterFaultsLoseTheStatedWindow moves slots of a cluster and kills its primaries under
-// load on queues of eight shards (F8, W1). A move causes no error. A kill loses at most what was
+// load on queues of eight shards (fault F8). A move causes no error. A kill loses at most what was
 // answered in the last second before it, or nothing if a replica confirms writes. The nodes also
 // lose their functions.
 //

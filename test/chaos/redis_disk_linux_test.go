@@ -23,7 +23,7 @@ import (
 // TestRedisOnAFullDiskLosesNothing fills the disk of a server's append-only file. A server that
 // syncs every second refuses writes, which the engine reports as full. It accepts them again once
 // there is room. A server that syncs always exits, and the engine is unavailable until it is
-// started again. No answered job is lost (D2).
+// started again. No answered job is lost (fault D2).
 //
 // C9.1, C9.11, C13.9
 func TestRedisOnAFullDiskLosesNothing(t *testing.T) {

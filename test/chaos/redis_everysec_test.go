@@ -17,7 +17,7 @@ import (
 // TestKilledRedisUnderEverysecLosesWhatASyncHeldUp kills the process of a server that syncs its
 // log every second. It measures how old the lost writes are. The server writes its log before it
 // answers, so the kernel has it. But it does not write while a sync runs, for at most two
-// seconds. What it answers in that time is lost with the process (C4).
+// seconds. What it answers in that time is lost with the process (fault C4).
 //
 // C9.5
 func TestKilledRedisUnderEverysecLosesWhatASyncHeldUp(t *testing.T) {

@@ -23,7 +23,7 @@ func span() time.Duration {
 }
 
 // TestForgottenScriptsCauseNoErrors deletes the server's functions or scripts every 50 ms. No
-// client sees an error (S1).
+// client sees an error (fault S1).
 //
 // C11.17
 func TestForgottenScriptsCauseNoErrors(t *testing.T) {
@@ -67,7 +67,7 @@ func forget(t *testing.T, form string, command []any) {
 }
 
 // TestRestartInMidLoadLosesNothing restarts the server under load. It returns without its
-// scripts, and every second time without its functions (S2).
+// scripts, and every second time without its functions (fault S2).
 //
 // C9.1, C11.17
 func TestRestartInMidLoadLosesNothing(t *testing.T) {
@@ -87,7 +87,7 @@ func TestRestartInMidLoadLosesNothing(t *testing.T) {
 	f.conclude(trial{})
 }
 
-// TestResetConnectionsLoseNothing repeatedly breaks all connections (F5).
+// TestResetConnectionsLoseNothing repeatedly breaks all connections (fault F5).
 //
 // C9.1, C4.38
 func TestResetConnectionsLoseNothing(t *testing.T) {
@@ -113,7 +113,7 @@ func TestResetConnectionsLoseNothing(t *testing.T) {
 }
 
 // TestFailoverLosesTheStatedWindow kills the primary of a Sentinel's group. The clients continue
-// without help, and at most the last second is lost (F1).
+// without help, and at most the last second is lost (fault F1).
 //
 // C9.5
 func TestFailoverLosesTheStatedWindow(t *testing.T) {
@@ -151,7 +151,7 @@ func TestFailoverLosesTheStatedWindow(t *testing.T) {
 }
 
 // TestBlockedServerIsUnavailableInTime blocks the server with another client's script. Calls end
-// at their deadlines, and work again as soon as the script has ended (S4).
+// at their deadlines, and work again as soon as the script has ended (fault S4).
 //
 // C4.2, C13.11
 func TestBlockedServerIsUnavailableInTime(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 // TestKilledRedisLosesNothing kills the server with SIGKILL at random times under load, and
 // starts it again. The server syncs its log before each answer, so what was answered survives.
-// The clients continue without help (C3).
+// The clients continue without help (fault C3).
 //
 // C9.1, C9.2, C9.5
 func TestKilledRedisLosesNothing(t *testing.T) {
@@ -44,7 +44,7 @@ func TestKilledRedisLosesNothing(t *testing.T) {
 }
 
 // TestKilledWorkersLoseNothing kills worker processes with SIGKILL. Their jobs are delivered
-// again after their leases have ended (C1).
+// again after their leases have ended (fault C1).
 //
 // C9.1, C9.2, C1.9
 func TestKilledWorkersLoseNothing(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 
 // TestPowerLossUnderEverysecLosesTheStatedWindow simulates a power failure of a server that syncs
 // its log every second. It kills the server and cuts the log to its length up to a second before.
-// Nothing older than the documented two seconds is lost, and the rest is consistent (C4).
+// Nothing older than the documented two seconds is lost, and the rest is consistent (fault C4).
 //
 // C9.5
 func TestPowerLossUnderEverysecLosesTheStatedWindow(t *testing.T) {
@@ -160,7 +160,7 @@ func (l *log) cut(to int64) int64 {
 }
 
 // TestResetOfRedisWithoutLogIsReportedOnce kills a server that stores nothing on disk. Each
-// process reports each reset once, and its queues work again (C4, F10).
+// process reports each reset once, and its queues work again (faults C4, F10).
 //
 // C9.5, C9.10
 func TestResetOfRedisWithoutLogIsReportedOnce(t *testing.T) {

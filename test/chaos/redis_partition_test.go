@@ -20,7 +20,7 @@ const (
 // TestPartitionLosesTheStatedWindow separates the primary and one of two engines from the
 // replicas, the Sentinels and the other engine for 15 s. With min-replicas-to-write the old
 // primary refuses writes after four seconds. Without it, what the old primary answers is lost
-// (F2).
+// (fault F2).
 //
 // C9.5, C11.13
 func TestPartitionLosesTheStatedWindow(t *testing.T) {

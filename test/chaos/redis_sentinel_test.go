@@ -13,7 +13,7 @@ import (
 
 // TestSentinelClientsLeaveADemotedPrimary demotes the primary of a Sentinel's group while it
 // runs, and later stops one until it is replaced. The clients continue at the next primary
-// without help. They send nothing to a server that returns as a primary for a moment (F9).
+// without help. They send nothing to a server that returns as a primary for a moment (fault F9).
 //
 // C9.5, C11.13
 func TestSentinelClientsLeaveADemotedPrimary(t *testing.T) {

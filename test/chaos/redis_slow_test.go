@@ -31,7 +31,7 @@ const (
 
 // TestSlowRedisBlocksNoCall makes Redis answer 200 ms late, 2 s late, and not at all for a while.
 // Calls end at their deadlines, and goroutines do not accumulate. No job has two handlers at the
-// same time, and calls are fast again soon after (D7).
+// same time, and calls are fast again soon after (fault D7).
 //
 // C4.2, C1.9
 func TestSlowRedisBlocksNoCall(t *testing.T) {

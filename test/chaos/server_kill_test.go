@@ -18,7 +18,7 @@ import (
 
 // TestKilledServersLoseNothing kills the HTTP server with SIGKILL while clients push, reserve and
 // settle. They repeat calls without an answer with the same IDs and receipts. Nothing is lost,
-// and an ID has one job at a time (C2).
+// and an ID has one job at a time (fault C2).
 //
 // C2.2, C2.4, C4.38, C9.1
 func TestKilledServersLoseNothing(t *testing.T) {

@@ -51,7 +51,7 @@ func soakSpan(t *testing.T) time.Duration {
 
 // TestSoakedServerKeepsItsSize repeatedly fills and empties the queues of a server. With empty
 // queues it must have as many goroutines as before, and a file of at most twice its live data.
-// Over hours its memory must not grow (D12).
+// Over hours its memory must not grow (fault D12).
 //
 // C11.30
 func TestSoakedServerKeepsItsSize(t *testing.T) {

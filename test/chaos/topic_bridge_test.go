@@ -18,12 +18,12 @@ import (
 
 const bridgeKeys = 50
 
-// TestBridgeThroughKills kills the servers that run a bridge. Each message becomes one job. A
+// TestBridgeSurvivesKills kills the servers that run a bridge. Each message becomes one job. A
 // second job of a message may begin only after the first was acknowledged. The jobs of a key come
 // in the order of the log.
 //
 // C12.162, C12.163, C12.165, C12.166
-func TestBridgeThroughKills(t *testing.T) {
+func TestBridgeSurvivesKills(t *testing.T) {
 	t.Parallel()
 	t.Run("Redis", func(t *testing.T) {
 		t.Parallel()

@@ -56,7 +56,7 @@ func readmeBlock(t *testing.T) string {
 // namespace than the default (C2.5, C11.6, C11.34).
 func TestReadmeProgram(t *testing.T) {
 	t.Parallel()
-	t.Run("TextIsThePages", func(t *testing.T) {
+	t.Run("ProgramIsTheReadmes", func(t *testing.T) {
 		t.Parallel()
 		source, err := os.ReadFile("readme_test.go")
 		if err != nil {

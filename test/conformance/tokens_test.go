@@ -92,11 +92,11 @@ func openRedisTwice(t *testing.T, c duly.Clock) (mine, other conformance.Owner) 
 	return open(), open()
 }
 
-// TestX4TwoServersShareTokens runs two servers on one engine (X4, C14.39, C14.40). If one server
+// TestTwoServersShareTokens runs two servers on one engine (fault X4, C14.39, C14.40). If one server
 // revokes a token, the other refuses it within a second of real time, and a wait with it ends.
 // The test allows ten seconds and moves no clock. Calls with the token count towards its limits
 // on both servers.
-func TestX4TwoServersShareTokens(t *testing.T) {
+func TestTwoServersShareTokens(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(t *testing.T, c duly.Clock) (mine, other conformance.Owner){
 		"Model": shared(openModel), "SQLite": shared(openSQLite), "Redis": openRedisTwice,

@@ -100,9 +100,9 @@ SELECT number FROM jobs WHERE due <= ?1 AND state = 2 ORDER BY due DESC;
 	}
 }
 
-// TestKeySurvivesChangesElsewhere checks that a verdict is valid for one text of a function. A
-// change elsewhere in the file moves the mutant to another line, but keeps its key and its
-// verdict.
+// TestKeySurvivesChangesElsewhere checks that a change elsewhere in the file keeps a mutant's key
+// and stored verdict, although the mutant moves to another line. A change of the function itself
+// makes the verdict invalid.
 func TestKeySurvivesChangesElsewhere(t *testing.T) {
 	t.Parallel()
 	const before = "package p\n\nfunc f(a int) bool { return a < 1 }\n"

@@ -19,7 +19,7 @@ import (
 // descriptorLimit is the number of files and connections that the server may have open.
 const descriptorLimit = 64
 
-// TestServerWithoutDescriptorsRecovers takes all file descriptors of a server (D11). Existing
+// TestServerWithoutDescriptorsRecovers takes all file descriptors of a server (fault D11). Existing
 // connections still get answers, which may be errors. Nothing that was answered is lost, and the
 // same process accepts new connections once descriptors are free.
 //

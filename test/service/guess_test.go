@@ -88,7 +88,7 @@ func chosen(text string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set("X-Token", text) }
 }
 
-// TestGuessingBehindAProxyIsLimited uses a proxy that appends its own X-Forwarded-For line (X5,
+// TestGuessingBehindAProxyIsLimited uses a proxy that appends its own X-Forwarded-For line (fault X5,
 // C14.41). An address is limited after ten wrong passwords, and after ten wrong chosen tokens of
 // a namespace. A correct credential always succeeds at once. The long form makes 500 guesses of
 // each kind.

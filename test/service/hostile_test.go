@@ -78,12 +78,12 @@ func (p *probe) p99() time.Duration {
 }
 
 // TestSlowHeadsAreCutOff opens thousands of connections whose headers arrive at a byte every five
-// seconds (R1). The server closes them within ten seconds. They use little memory, and other
+// seconds (fault R1). The server closes them within ten seconds. They use little memory, and other
 // clients are served.
 func TestSlowHeadsAreCutOff(t *testing.T) {
 	t.Parallel()
 	if !proctest.Long() {
-		t.Skip("takes ten seconds of real time; the short form, in virtual time, is TestR1HeadsThatDripAreCutOffInTime " +
+		t.Skip("takes ten seconds of real time; the short form, in virtual time, is TestSlowHeadsAreCutOffInTime " +
 			"in server; runs with DULY_LONG=1")
 	}
 	const connections, promised = 5000, 10 * time.Second
@@ -176,7 +176,7 @@ func forever(w io.Writer, begin, more string) error {
 }
 
 // TestHostileBodiesTakeLittleMemory sends a hundred concurrent requests that never end or are too
-// large (R3). They are refused, and the process grows by a bounded amount.
+// large (fault R3). They are refused, and the process grows by a bounded amount.
 func TestHostileBodiesTakeLittleMemory(t *testing.T) {
 	t.Parallel()
 	const most = 64 << 20
@@ -265,7 +265,7 @@ func retryAfter(h http.Header) int {
 }
 
 // TestNoisyNamespaceDisturbsNoOther has a namespace that sends ten times as many calls as its
-// token allows (R7). Each refusal says when to retry, and other namespaces are served as usual.
+// token allows (fault R7). Each refusal says when to retry, and other namespaces are served as usual.
 func TestNoisyNamespaceDisturbsNoOther(t *testing.T) {
 	t.Parallel()
 	const limit = 50

@@ -33,7 +33,7 @@ func (k stock) all() int {
 	return k.ready + k.delayed + k.blocked + k.dead + k.done + k.queues*jobsPerQueue
 }
 
-// TestListsOfManyJobs checks the lists of operators (R9). The last page costs as much as the
+// TestListsOfManyJobs checks the lists of operators (fault R9). The last page costs as much as the
 // first, each job is listed once, and no push is delayed.
 func TestListsOfManyJobs(t *testing.T) {
 	t.Parallel()

@@ -92,9 +92,9 @@ func (s *served) fill(t *testing.T) {
 	}
 }
 
-// TestX17ReadingChangesNothing sends every GET and HEAD of all routes (X17). The store must not
+// TestReadingChangesNothing sends every GET and HEAD of all routes (fault X17). The store must not
 // change by a single byte.
-func TestX17ReadingChangesNothing(t *testing.T) {
+func TestReadingChangesNothing(t *testing.T) {
 	t.Parallel()
 	for name, begin := range map[string]func(t *testing.T) (s *served, dump func() string){"SQLite": dumpsAFile,
 		"Redis": dumpsRedis} {
@@ -196,9 +196,9 @@ func dumpsRedis(t *testing.T) (*served, func() string) {
 // and source positions.
 var inside = regexp.MustCompile(`(?i)127\.0\.0\.1|redis|dial|refused|evalsha|select |sqlite|\.db|goroutine|\.go:|\{ns\}|0x[0-9a-f]{6}`)
 
-// TestX20FailureRevealsNoInternals stops the store (X20). Every route must answer without
+// TestFailureRevealsNoInternals stops the store (fault X20). Every route must answer without
 // revealing internals, and the process must not crash.
-func TestX20FailureRevealsNoInternals(t *testing.T) {
+func TestFailureRevealsNoInternals(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Single(t)
 	s := serve(t, redis.URL())

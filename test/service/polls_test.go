@@ -149,7 +149,7 @@ const (
 	callsOfAPush  = 3 // to Redis, besides the push itself
 )
 
-// TestIdleLongPolls opens thousands of idle long polls (R6). They use little memory, almost no
+// TestIdleLongPolls opens thousands of idle long polls (fault R6). They use little memory, almost no
 // CPU time, and no more connections to Redis than a few polls. One publish wakes one of them and
 // causes at most three calls.
 func TestIdleLongPolls(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 // memoryOfAQueue is how many bytes an idle queue may use in the store.
 const memoryOfAQueue = 2 << 10
 
-// TestTooManyQueuesAreRefused lets one token create queues without end (R5). They are refused at
+// TestTooManyQueuesAreRefused lets one token create queues without end (fault R5). They are refused at
 // the bound. Existing queues still work, and each uses little room.
 func TestTooManyQueuesAreRefused(t *testing.T) {
 	t.Parallel()
@@ -104,7 +104,7 @@ func roomInRedis(t *testing.T, options string) (s *served, size func() int64) {
 	}
 }
 
-// TestManyIdleQueuesUseLittleCPU has a hundred thousand idle queues (R5). The regular polls of
+// TestManyIdleQueuesUseLittleCPU has a hundred thousand idle queues (fault R5). The regular polls of
 // them use almost no CPU time, and the metrics count all of them.
 func TestManyIdleQueuesUseLittleCPU(t *testing.T) {
 	t.Parallel()

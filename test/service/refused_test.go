@@ -15,7 +15,7 @@ import (
 )
 
 // TestOversizedInputDoesNotReachTheStore checks that input that is too long or too much causes no
-// request to the store, in either API (R4).
+// request to the store, in either API (fault R4).
 func TestOversizedInputDoesNotReachTheStore(t *testing.T) {
 	t.Parallel()
 	proxy := faultproxy.Redis(t, redistest.Single(t).Addr())

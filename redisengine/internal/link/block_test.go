@@ -210,8 +210,8 @@ func TestBlockKeepsARemovedMember(t *testing.T) {
 	}
 }
 
-// TestBlockAfterALostConnection loses the connection during a blocking call, and between two.
-func TestBlockAfterALostConnection(t *testing.T) {
+// TestBlockSurvivesALostConnection loses the connection during a blocking call, and between two.
+func TestBlockSurvivesALostConnection(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	l := open(t, s.URL())
@@ -234,8 +234,8 @@ func TestBlockAfterALostConnection(t *testing.T) {
 	}
 }
 
-// TestBlockOnASilentServer checks that a blocking call can be ended while the server hangs.
-func TestBlockOnASilentServer(t *testing.T) {
+// TestBlockOnASilentServerCanBeEnded checks that a blocking call can be ended while the server hangs.
+func TestBlockOnASilentServerCanBeEnded(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	l := open(t, s.URL())

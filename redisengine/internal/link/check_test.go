@@ -91,7 +91,7 @@ func TestOpenNamesTheKindOfServer(t *testing.T) {
 	refusedOpen(t, s.URL()+"/99", duly.CodeInvalid, "lower db")
 }
 
-func TestOpenWithoutAServer(t *testing.T) {
+func TestOpenWithoutAServerFails(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -129,7 +129,7 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestPlainAndTLS(t *testing.T) {
+func TestOpenFailsIfOnlyOneSideUsesTLS(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t, redistest.TLS())
 	l := open(t, s.URL()+"?tls_ca="+s.CAFile())
@@ -148,7 +148,7 @@ func TestPlainAndTLS(t *testing.T) {
 	}
 }
 
-func TestUnixSocketAndDatabase(t *testing.T) {
+func TestURLCanNameUnixSocketAndDatabase(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	l := open(t, "redis+unix://"+s.Socket()+"?db=3")
@@ -178,7 +178,7 @@ func TestWrongPasswordIsRefused(t *testing.T) {
 }
 
 // TestOpenNamesAMissingRight opens with a user that has only the required rights, and with a user
-// that lacks some of these rights (S5).
+// that lacks some of these rights (fault S5).
 func TestOpenNamesAMissingRight(t *testing.T) {
 	t.Parallel()
 	least := []string{"~duly:*", "+@scripting", "+bzpopmin", "+client|id", "+client|unblock", "+unlink", "+ping",
@@ -213,9 +213,9 @@ func TestOpenNamesAMissingRight(t *testing.T) {
 	refusedOpen(t, s.UserURL("nokeys"), duly.CodeForbidden, "~duly:*")
 }
 
-// TestEvictionAndAOF checks that Open fails for a server that drops keys, or logs a warning (C9.9).
+// TestOpenChecksEvictionAndAOF checks that Open fails for a server that drops keys, or logs a warning (C9.9).
 // It also logs a warning for a server without an append-only file.
-func TestEvictionAndAOF(t *testing.T) {
+func TestOpenChecksEvictionAndAOF(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t, redistest.MaxMemory("100mb", "allkeys-lru"))
 	refusedOpen(t, s.URL(), duly.CodeUnsupported, "allkeys-lru", "noeviction", "eviction=warn")

@@ -59,7 +59,7 @@ func TestClusterCallsFindTheirNodes(t *testing.T) {
 	}
 }
 
-// TestSlotMovesUnderCalls moves a slot while it is used (F8). Callers never see MOVED, ASK or
+// TestSlotMovesUnderCalls moves a slot while it is used (fault F8). Callers never see MOVED, ASK or
 // TRYAGAIN, and no call runs twice.
 func TestSlotMovesUnderCalls(t *testing.T) {
 	t.Parallel()
@@ -153,7 +153,7 @@ func TestCallsWaitForAClusterFailover(t *testing.T) {
 }
 
 // TestFrozenPrimaryIsLeft stops a primary, with its connections open, until its replica has
-// replaced it (F8, F9). Calls that are in flight to the old primary may have run. Later calls go to
+// replaced it (faults F8, F9). Calls that are in flight to the old primary may have run. Later calls go to
 // the new primary, and answers of the old one are ignored after it continues.
 func TestFrozenPrimaryIsLeft(t *testing.T) {
 	t.Parallel()

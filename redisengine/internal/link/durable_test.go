@@ -179,9 +179,9 @@ func TestDurableConnectionIsReused(t *testing.T) {
 	runDurable(t, l, 1, false)
 }
 
-// TestDurableOnACluster checks that durable calls find their node, even during and after a move of
+// TestDurableCallsFindTheirNodeInACluster checks that durable calls find their node, even during and after a move of
 // the slot.
-func TestDurableOnACluster(t *testing.T) {
+func TestDurableCallsFindTheirNodeInACluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.NewCluster(t, 0)
 	l := open(t, c.URL()+"&durability=replicas:1&durability_timeout=1ms")

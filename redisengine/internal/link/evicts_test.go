@@ -9,7 +9,7 @@ import (
 )
 
 // TestEvictionIsLoggedEveryMinute checks that the log warns every minute about an accepted server
-// that drops keys, until it no longer does (D5).
+// that drops keys, until it no longer does (fault D5).
 //
 // C9.9
 func TestEvictionIsLoggedEveryMinute(t *testing.T) {

@@ -63,9 +63,9 @@ func TestUnknownScriptIsSentAsText(t *testing.T) {
 	}
 }
 
-// TestCallThatMayHaveRunIsNotRetried breaks the connection while a call is in flight (C11.13). A
-// write may have run, so it is not sent again. A read is sent again.
-func TestCallThatMayHaveRunIsNotRetried(t *testing.T) {
+// TestWriteThatMayHaveRunIsNotRetried breaks the connection while a write is in flight (C11.13).
+// It may have run, so it is not sent again.
+func TestWriteThatMayHaveRunIsNotRetried(t *testing.T) {
 	t.Parallel()
 	s := stub(t, redis70, inTurn(redistest.HangUp{}, int64(7)))
 	l := open(t, s.URL())
@@ -76,8 +76,13 @@ func TestCallThatMayHaveRunIsNotRetried(t *testing.T) {
 	if n := countOwn(s, count); n != 1 {
 		t.Errorf("a write was sent %d times", n)
 	}
-	s = stub(t, redis70, inTurn(redistest.HangUp{}, redistest.HangUp{}, int64(7)))
-	l = open(t, s.URL())
+}
+
+// TestReadThatMayHaveRunIsRetried breaks the connection twice while a read is in flight (C11.13).
+func TestReadThatMayHaveRunIsRetried(t *testing.T) {
+	t.Parallel()
+	s := stub(t, redis70, inTurn(redistest.HangUp{}, redistest.HangUp{}, int64(7)))
+	l := open(t, s.URL())
 	msg, err := l.Run(t.Context(), Call{Script: echo, Keys: []string{"k"}})
 	if n, _ := msg.AsInt64(); err != nil || n != 7 {
 		t.Errorf("a read returned %d, %v", n, err)
@@ -276,7 +281,7 @@ func TestCallsWaitForAServerThatComesBack(t *testing.T) {
 	}
 }
 
-// TestRemovedScriptsCauseNoError removes the scripts from the server all the time (S1). Callers see no
+// TestRemovedScriptsCauseNoError removes the scripts from the server all the time (fault S1). Callers see no
 // error.
 func TestRemovedScriptsCauseNoError(t *testing.T) {
 	t.Parallel()
@@ -293,7 +298,7 @@ func TestRemovedScriptsCauseNoError(t *testing.T) {
 	}
 }
 
-// TestCallsWaitForABusyServer checks that calls wait while the script of another client blocks the server (S4).
+// TestCallsWaitForABusyServer checks that calls wait while the script of another client blocks the server (fault S4).
 func TestCallsWaitForABusyServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t, redistest.Config("busy-reply-threshold 20"))
@@ -329,7 +334,7 @@ func TestCallsWaitForABusyServer(t *testing.T) {
 }
 
 // TestOnlyStoringScriptsFailAtMaxmemory checks that at maxmemory a script that stores fails as full, and a script with
-// allow-oom runs (D4).
+// allow-oom runs (fault D4).
 func TestOnlyStoringScriptsFailAtMaxmemory(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t, redistest.MaxMemory("1", "noeviction"))
@@ -366,9 +371,9 @@ func TestDoSendsOneCommand(t *testing.T) {
 	}
 }
 
-// TestLostGreetingsAreRetried checks that a call is sent over a new connection, exactly once, if
-// the first one is lost before its first call.
-func TestLostGreetingsAreRetried(t *testing.T) {
+// TestCallIsSentOnceAfterFailedHandshakes makes three handshakes of new connections fail. The call
+// waits for a good connection, and is sent exactly once.
+func TestCallIsSentOnceAfterFailedHandshakes(t *testing.T) {
 	t.Parallel()
 	greetings := inTurn(redistest.Usual{}, redistest.Usual{}, redistest.HangUp{},
 		resp.Error("ERR max number of clients reached"), redistest.HangUp{}, redistest.Usual{})
@@ -400,7 +405,7 @@ func TestLostGreetingsAreRetried(t *testing.T) {
 	}
 }
 
-// TestLinkReconnectsAfterADemotion turns the server into a replica (F9). The link then opens a new connection,
+// TestLinkReconnectsAfterADemotion turns the server into a replica (fault F9). The link then opens a new connection,
 // because the server's name may have a new address. When the server is the primary again, calls
 // succeed.
 func TestLinkReconnectsAfterADemotion(t *testing.T) {

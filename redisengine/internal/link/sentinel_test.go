@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// TestCallsWaitForASentinelFailover kills the primary, then demotes the running successor (F1, F9).
+// TestCallsWaitForASentinelFailover kills the primary, then demotes the running successor (faults F1, F9).
 // Calls of every kind wait for the next primary and continue there.
 func TestCallsWaitForASentinelFailover(t *testing.T) {
 	t.Parallel()

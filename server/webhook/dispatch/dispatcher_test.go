@@ -176,7 +176,7 @@ func TestRepeatedRequestHasTheSameWebhookID(t *testing.T) {
 
 // C16.104, C16.105: a job that is held back counts as delayed, and in the state of its gate
 // as held back. Its TTL continues.
-func TestHeldBackJobs(t *testing.T) {
+func TestHeldBackJobsCountAsDelayed(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.rs.answer = func(request, int) answer {
 			return answer{status: 503, header: map[string]string{"retry-after": "600"}}
@@ -314,7 +314,7 @@ func TestDeadHostGetsOnlyProbes(t *testing.T) {
 }
 
 // C16.103: the jobs of a backlog are not reserved again and again.
-func TestFewReservesPerJob(t *testing.T) {
+func TestJobsOfABacklogAreReservedFewTimes(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		const jobs = 2000
 		r.rs.answer = func(request, int) answer { return answer{status: 200, after: 20 * time.Millisecond} }
@@ -643,7 +643,7 @@ func TestJobsOfAKilledDispatcherAreSent(t *testing.T) {
 
 // C16.136: the log of a failed try names namespace, host, queue, ID, status and time,
 // and neither path nor body.
-func TestLogOfAFailedTry(t *testing.T) {
+func TestLogOfAFailedTryHasNoSecrets(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, r *rig) {
 		r.rs.answer = func(request, int) answer {
 			return answer{status: 503, body: "very secret", after: 40 * time.Millisecond}

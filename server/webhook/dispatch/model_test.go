@@ -15,9 +15,9 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// TestModelOfOneJob compares the dispatcher with a model of the delivery of one job. It
+// TestDispatcherMatchesAModelOfOneJob compares the dispatcher with a model of the delivery of one job. It
 // chooses random answers, steps the clock, and kills the dispatcher between any two steps.
-func TestModelOfOneJob(t *testing.T) {
+func TestDispatcherMatchesAModelOfOneJob(t *testing.T) {
 	runs, seed := 300, uint64(1)
 	if os.Getenv("DULY_LONG") == "1" {
 		runs = 10_000

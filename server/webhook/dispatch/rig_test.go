@@ -306,7 +306,7 @@ func bubble(t *testing.T, cfg Config, body func(t *testing.T, r *rig)) {
 	bubbleOf(t, cfg, body)
 }
 
-// bubbleOf is like bubble, for a test that does not run in parallel.
+// bubbleOf is like bubble, for a test that is not parallel.
 func bubbleOf(t *testing.T, cfg Config, body func(t *testing.T, r *rig)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -126,7 +126,7 @@ func TestTargetSettingsBoundTheHost(t *testing.T) {
 
 // C16.86: a host gets a quarter of the slots. C16.87: it gets a half while a quarter
 // stays free.
-func TestShareOfTheSlots(t *testing.T) {
+func TestHostGetsAQuarterOrHalfOfTheSlots(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{Slots: 40})
 	b := Bounds{Concurrency: 1000}
@@ -230,7 +230,7 @@ func TestBadTriesBeforeTheLastGoodAnswer(t *testing.T) {
 
 // C16.95: nine of ten tries that ended within ten seconds close the gate, even if they began before
 // the last good answer. Older tries don't count.
-func TestNineOfTenAtOnce(t *testing.T) {
+func TestNineBadTriesOfTenCloseTheGate(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		goods  int
@@ -366,7 +366,7 @@ func TestRetryAfterCloses(t *testing.T) {
 }
 
 // Tries that began before a closure neither open the gate nor close it again.
-func TestTriesBeforeAClosure(t *testing.T) {
+func TestTriesBeforeAClosureDoNotChangeTheGate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, Config{})
 	for range 30 {
@@ -546,7 +546,7 @@ func TestHostThatIsIdleLongestIsRemoved(t *testing.T) {
 }
 
 // C16.100: 10 000 hosts need 4 KiB each at most.
-func TestMemoryPerHost(t *testing.T) {
+func TestHostsUseLittleMemory(t *testing.T) {
 	g := New(Config{Clock: clock.NewFake()})
 	var before, afterwards runtime.MemStats
 	runtime.GC()

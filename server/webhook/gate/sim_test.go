@@ -213,7 +213,7 @@ func (s *simulation) state(t *testing.T, name string) State {
 
 // C16.90: the capacity of a host falls from 1000/s to 50/s. Within 5 s at most 4 tries are in
 // flight, and later no more. After the host has recovered, it gets at least 800/s within 30 s, and
-// never more tries at once than its limit.
+// never more concurrent tries than its limit.
 func TestCapacityFallsAndRecovers(t *testing.T) {
 	t.Parallel()
 	shapes := map[string]struct{ before, after int }{
@@ -257,7 +257,7 @@ func TestCapacityFallsAndRecovers(t *testing.T) {
 
 // C16.95, C16.92: a host with a limit of 64 hangs, with a timeout of 10 s. The
 // limit is 1 within 5 s of the first timeout, and the gate is closed within 20 s.
-func TestHostHangs(t *testing.T) {
+func TestHangingHostClosesItsGate(t *testing.T) {
 	t.Parallel()
 	s := newSimulation()
 	r := s.receiver(20_000, 200)
@@ -281,7 +281,7 @@ func TestHostHangs(t *testing.T) {
 
 // C16.102: 100 000 jobs wait for a dead host. In each closure, each job is reserved at most once.
 // After the host has recovered all jobs are delivered, the first one at most one closure later.
-func TestDeadHostWithABacklog(t *testing.T) {
+func TestJobsOfADeadHostAreReservedOncePerClosure(t *testing.T) {
 	t.Parallel()
 	jobs := 5_000
 	if !testing.Short() {
@@ -339,7 +339,7 @@ func TestDeadHostWithABacklog(t *testing.T) {
 
 // C16.103: a burst for one slow host is reserved at most three times per delivered
 // job.
-func TestReservesPerDelivery(t *testing.T) {
+func TestBurstIsReservedAtMostThreeTimesPerDelivery(t *testing.T) {
 	t.Parallel()
 	for name, parts := range map[string]int{"one part": 1, "twenty parts": 20} {
 		t.Run(name, func(t *testing.T) {
@@ -371,7 +371,7 @@ func TestReservesPerDelivery(t *testing.T) {
 
 // C16.96: a host that answers 429 with Retry-After: 60 for two hours gets one try
 // a minute.
-func TestThrottledForTwoHours(t *testing.T) {
+func TestThrottledHostGetsOneTryAMinute(t *testing.T) {
 	t.Parallel()
 	s := newSimulation()
 	minute := time.Minute

@@ -25,7 +25,7 @@ func last(p netip.Prefix) netip.Addr {
 
 // C16.122: the tables of the contract and of the code have the same ranges, without public
 // addresses.
-func TestTableOfTheContract(t *testing.T) {
+func TestTableMatchesTheContract(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../docs/contract.md")
 	if err != nil {
@@ -119,7 +119,7 @@ func TestEmbeddedIPv4AddressIsChecked(t *testing.T) {
 }
 
 // C16.125: allow permits, deny overrides allow, and both see embedded addresses.
-func TestAllowAndDeny(t *testing.T) {
+func TestDenyOverridesAllow(t *testing.T) {
 	t.Parallel()
 	p := newGuard(t, Config{
 		Allow: ranges("10.0.0.0/8", "fc00::/7", "::ffff:192.168.0.0/112"),

@@ -393,7 +393,7 @@ func TestAnswersAreBounded(t *testing.T) {
 }
 
 // C16.129: headers of 30 KiB are accepted, of 40 KiB not.
-func TestHeadersOfAnAnswer(t *testing.T) {
+func TestHeadersOfAnAnswerAreBounded(t *testing.T) {
 	t.Parallel()
 	for size, want := range map[int]int{30 << 10: 204, 40 << 10: 0} {
 		_, tr := loopback(t)
@@ -508,7 +508,7 @@ func TestFreshAndClose(t *testing.T) {
 	eventually.True(t, "the kept connection is closed", func() bool { return c.open.Load() == 0 })
 }
 
-// C16.124: this server's listeners get no request, even if push.allow has them.
+// C16.124: this server's listeners get no request, even if push.allow contains their addresses.
 func TestOwnListenersGetNoRequest(t *testing.T) {
 	t.Parallel()
 	l := listen(t, "0.0.0.0:0", http.HandlerFunc(noContent))

@@ -112,7 +112,7 @@ func TestCheckURLNamesTheBrokenRule(t *testing.T) {
 }
 
 // C16.27: a name has at most 253 bytes, and its labels have at most 63 bytes.
-func TestLengthOfAName(t *testing.T) {
+func TestLengthOfANameIsBounded(t *testing.T) {
 	t.Parallel()
 	label := strings.Repeat("a", 63)
 	longest := strings.Join([]string{label, label, label, label[:61]}, ".")

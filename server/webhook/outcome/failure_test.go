@@ -108,7 +108,7 @@ func tlsServer(t *testing.T) *httptest.Server {
 	return s
 }
 
-func TestFailureOfOtherErrors(t *testing.T) {
+func TestFailureOfUnknownErrorsIsBroken(t *testing.T) {
 	t.Parallel()
 	if got := FailureOf(nil); got != NoFailure || got.String() != "none" {
 		t.Errorf("no error is %q", got)

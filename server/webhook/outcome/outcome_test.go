@@ -137,8 +137,8 @@ func TestDecideFollowsTheOutcomeTable(t *testing.T) {
 	}
 }
 
-// Every try has a row, and no good host gets a closed gate.
-func TestEveryStatusHasARow(t *testing.T) {
+// Decide finds a rule for every status, and closes the gate only of a host whose health is Bad.
+func TestEveryStatusHasARule(t *testing.T) {
 	t.Parallel()
 	for code := range 1000 {
 		for _, change := range []func(*Try){func(*Try) {}, named, worn} {

@@ -97,7 +97,7 @@ func TestPublicLibraryVerifies(t *testing.T) {
 }
 
 // C16.41: the signature of a known request.
-func TestSignatureOfAKnownRequest(t *testing.T) {
+func TestSignatureOfAKnownRequestMatches(t *testing.T) {
 	t.Parallel()
 	secret, err := sign.ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {

@@ -46,7 +46,7 @@ func job(callback string) *duly.Delivery {
 
 // C16.5, C16.19, C16.20, C16.111: the destination of the job overrides that of the queue,
 // and so do the destinations of notices.
-func TestDestinationOfAJob(t *testing.T) {
+func TestDestinationOfAJobOverridesTheQueue(t *testing.T) {
 	t.Parallel()
 	r := newOnModel(t)
 	r.put(t, "crm", Settings{URL: "https://crm.example/hook", Concurrency: 7})

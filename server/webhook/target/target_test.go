@@ -201,7 +201,7 @@ func TestStoredTextsAreSealed(t *testing.T) {
 // C16.50: the secret of a namespace is created when it is first needed. If two servers need the
 // secret at the same time, only one is created. A target with its own secret does not use that of
 // the namespace.
-func TestSecretOfTheNamespace(t *testing.T) {
+func TestSecretOfANamespaceIsCreatedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	other := NewStore(r.shelf, r.ring, r.guard, r.clock)

@@ -155,7 +155,7 @@ func (x *trial) finish() {
 
 // TestHistoriesAreLinearizable records the calls of client processes while clients, servers and
 // Redis are killed. For every history of a job there must be an order in which each answer is
-// correct. No Reserve may return nothing while a job is ready (M3, M5).
+// correct. No Reserve may return nothing while a job is ready (models M3, M5).
 //
 // C1.7, C4.13, C4.36, C9.1
 func TestHistoriesAreLinearizable(t *testing.T) {

@@ -62,7 +62,7 @@ func TestCommandsThatCreateFile(t *testing.T) {
 	}
 }
 
-// Hints for a server that does not run, and for a call to the wrong one of its addresses.
+// Hints for a server that is not running, and for a call to the wrong one of its addresses.
 func TestWrongAddressHints(t *testing.T) {
 	t.Parallel()
 	r := remoteRig(t)

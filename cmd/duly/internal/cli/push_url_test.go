@@ -7,7 +7,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// A job with --callback creates a push queue. stats and job get show its destinations.
+// job get shows the destinations of a job with --callback, --on-done and --on-dead. queue set makes
+// a push queue and shows its URL and destination.
 func TestPushWithCallback(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -55,7 +55,7 @@ func (r *rig) names(store string) string {
 }
 
 // C15.55: restore replaces the store by a backup and prints the name of the old store. It
-// finds the store of a server that does not run.
+// finds the store of a server that is not running.
 func TestRestoreReplacesTheStore(t *testing.T) {
 	t.Parallel()
 	r, store, backup := restoreRig(t)
