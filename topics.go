@@ -42,7 +42,7 @@ type PublishResult struct {
 	// ID is the message's own ID, or the ULID that the engine made for a delayed
 	// message; empty if it has none.
 	ID string
-	// Err is the error of this message alone.
+	// Err is the error of this message.
 	Err error
 }
 

@@ -48,13 +48,13 @@ func (r *ScheduleRecord) Validate(maxBody int) error {
 	return f.Err()
 }
 
-// maxScheduleNumber is the largest number that every engine stores of a schedule.
+// maxScheduleNumber is the largest value of a schedule's numbers that every engine can store.
 const maxScheduleNumber = 1<<48 - 1
 
 // Idle reports whether the schedule has no tick that can fire.
 func (r *ScheduleRecord) Idle() bool { return r.Paused || r.Held || r.Next == 0 }
 
-// CheckFree returns [duly.ErrUnavailable] for a schedule that is held: it moves to another engine.
+// CheckFree returns [duly.ErrUnavailable] for a held schedule, which is on its way to another engine.
 func (r *ScheduleRecord) CheckFree() error {
 	if !r.Held {
 		return nil

@@ -30,8 +30,7 @@ func (s *scene) audit() {
 	s.checked()
 }
 
-// conserved checks that every pushed job is counted exactly once (I8): as finished, or in a
-// state.
+// conserved checks that every pushed job is counted exactly once: as finished, or in a state.
 func (s *scene) conserved() {
 	s.Helper()
 	st := s.stats()

@@ -128,7 +128,8 @@ func runningLeaves(s *scene) {
 
 	n := s.on("later")
 	d = n.superseded(duly.Job{}, duly.Job{Delay: time.Minute, TTL: 2 * time.Hour})
-	// The snooze is later than the newer job's due time, so only the missing expiry passes on.
+	// The snooze ends after the newer job's due time, so the newer job keeps its due time. It takes
+	// only the missing expiry.
 	n.snooze(d, time.Hour)
 	info = n.get("newer")
 	sameTime(s, "the due after a snooze beyond it", info.Due, start.Add(time.Minute))

@@ -63,7 +63,8 @@ func reserveSteps(s *scene) {
 	s.push(duly.Job{ID: "due", Delay: 2 * time.Second})
 	s.push(duly.Job{ID: "expired", TTL: time.Second})
 	s.Advance(3 * time.Second)
-	// The stalled job is due from its stall, so the delayed job comes first.
+	// The step of this Reserve stalls the job, which is due from now. The delayed job was due a
+	// second ago, so it comes first.
 	s.sameIDs("the jobs", idsTaken(s.reserve(10)), []string{"due", "stalled"})
 	s.counted(duly.Counters{Pushed: 3, Delivered: 3, Stalled: 1, Expired: 1})
 }

@@ -108,7 +108,7 @@ func deployResetsWeeklyRun(s *scene) {
 	}
 }
 
-// river#1035: after an absence, every missed tick runs at once.
+// river#1035: after an absence, every missed tick runs immediately.
 func catchUpFloods(s *scene) {
 	s.put(every("a", 5*time.Second))
 	s.Advance(14 * 24 * time.Hour)

@@ -185,7 +185,7 @@ func moveImport(s *scene) {
 	s.put(daily("paused"))
 	s.must("pause", s.scheduler().PauseSchedule(s.ctx, s.ref(), "paused"))
 
-	// A fired, a skipped and a missed tick, so that every counter differs from its default.
+	// The schedule fires, skips and misses a tick, so that every counter differs from its default.
 	for range 2 {
 		s.Advance(24 * time.Hour)
 		s.step()

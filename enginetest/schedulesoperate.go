@@ -290,7 +290,7 @@ func scheduleStats(s *scene) {
 		same(s, "the number of schedules, "+why, st.Schedules, n)
 		sameTime(s, "the next tick, "+why, st.NextTick, next)
 
-		// The survey must agree with Stats, although it reads many queues at once.
+		// The survey must agree with Stats, although it reads many queues in one call.
 		page, err := contract.SurveyorOf(s.Engine).Survey(s.ctx, s.namespace, duly.PageParams{})
 		s.must("survey", err)
 		i := slices.IndexFunc(page.Queues, func(q contract.QueueStats) bool { return q.Name == s.queue })

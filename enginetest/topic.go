@@ -352,7 +352,8 @@ func statsText(st duly.Stats) string {
 	return fmt.Sprintf("%+v %+v", st, *group)
 }
 
-// balanced checks the equation that the numbers of a group satisfy (C12.154).
+// balanced checks that entered + replayed equals the sum of a group's other counters, its lag and
+// its messages (C12.154).
 func (s *scene) balanced() {
 	s.Helper()
 	st := s.stats()

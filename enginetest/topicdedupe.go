@@ -68,7 +68,7 @@ func dedupeClock(s *scene) {
 	s.configureTopic(duly.TopicConfig{Dedupe: time.Minute})
 	m := duly.Message{ID: "a"}
 	first := s.publish(m)[0]
-	// The later time must not end the window when the clock goes back.
+	// This step runs an hour after the publish. After the clock goes back, the window is still open.
 	s.Clock.Step(time.Hour)
 	s.stepTopic()
 	s.Clock.Step(-time.Hour)

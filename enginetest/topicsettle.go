@@ -126,7 +126,8 @@ func topicReleasedBack(s *scene) {
 	s.send("a")
 	s.Clock.Step(-time.Hour)
 	d := g.take()
-	// The later time, so that the message's age is not negative.
+	// The delivery's Now is the entry time, which is later than the clock. So the message's age is
+	// not negative.
 	sameTime(s, "now of the delivery", d.Now, entered)
 	sameTime(s, "the lease end", d.LeaseEnd, s.now().Add(duly.DefaultLease))
 

@@ -298,7 +298,7 @@ func (t checkTx) repairMessage(j *job, kind string) error {
 	switch kind {
 	case faultMessageGone:
 		return j.missOne(t.tx)
-	case faultBeyondCursor: // No repair is needed, because the cursor will reach the message.
+	case faultBeyondCursor: // removing the job is enough, because the cursor will reach the message
 		return j.remove(t.tx)
 	case faultCopyMissing:
 		// The dead letter stays visible to operators, with an empty body.
@@ -332,7 +332,8 @@ func (t checkTx) repairNumber(j *job) error {
 	return j.put(t.tx)
 }
 
-// imbalance returns the error of the equation of a group's counters.
+// imbalance returns by how much entered + replayed exceeds the sum of a group's other counters, its
+// lag and its messages. It is 0 in a store without faults.
 func (q groupQueue) imbalance(topic topicQueue) int64 {
 	n, c := &q.group.n, &q.counters
 	entered := topic.log.n.last - n.start + 1
@@ -344,8 +345,8 @@ func (q groupQueue) imbalance(topic topicQueue) int64 {
 // each other.
 func (c *check) groupCounters(q *queue, counted duly.Sizes) {
 	topic := q.asGroup().topic(c.t.tx)
-	// These faults make the counters' equation meaningless. balanceGroups corrects the counters
-	// after these faults are repaired.
+	// With these faults, imbalance means nothing. balanceGroups corrects the counters after these
+	// faults are repaired.
 	if topic.missing() || q.asGroup().cursorFault(topic) != "" {
 		return
 	}
@@ -380,7 +381,7 @@ func repairGroupCounters(ref duly.QueueRef) repair {
 		}
 
 		q.sizes = counted
-		// The start is used only for this equation, so changing it has no other effect.
+		// The start is used only by imbalance, so changing it has no other effect.
 		q.group.n.start += q.asGroup().imbalance(topic)
 		return true, nil
 	}

@@ -155,7 +155,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// validate reports every bad field at once.
+// validate returns one error that lists all bad fields.
 func (c Config) validate() error {
 	var bad contract.BadFields
 	if c.Path == "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
 
-// Deletes of leased jobs that meet in one transaction share a statement per queue, if only the
-// job's row must go. Such Deletes come from programs that end their jobs by ID.
+// In a transaction, Deletes of leased jobs share a statement per queue if they delete only the
+// job's row. Such Deletes come from programs that end their jobs by ID.
 
 // Delete implements contract.Operator.
 func (e operatorAPI) Delete(ctx context.Context, ref duly.QueueRef, id string) error {

@@ -98,8 +98,8 @@ func (r *reserveCall) fromLog(t *tx, s *readyBuffer, topic topicQueue, n int) er
 	return nil
 }
 
-// newMessage returns the first message beyond the cursor, or nil if there is none. It reads more
-// messages at once for a call that may take n.
+// newMessage returns the first message beyond the cursor, or nil if there is none. For a call that
+// may take n messages, it reads that many in one query.
 func (s *readyBuffer) newMessage(t *tx, topic topicQueue, n int) (*logMessage, error) {
 	w, g := &s.new, s.q.asGroup()
 	if w.next == len(w.all) && g.lag(topic) > 0 {
@@ -138,7 +138,7 @@ func (w *newMessages) read(t *tx, topic topicQueue, from int64, limit int) error
 		m := logMessage{ordinal: s.ColInt(0), ms: s.ColInt(1)}
 		m.key, m.headers, m.body = s.ColText(3), s.ColBytes(4), s.ColBytes(5)
 		w.all = append(w.all, m)
-		// No call can return more bodies at once.
+		// No call can return more bytes of bodies.
 		if bytes += len(m.body); bytes > duly.MaxBatchBytes {
 			s.Reset()
 			return nil

@@ -369,7 +369,7 @@ func (t readTx) countDue(q *queue, z *duly.Sizes, oldest *int64) error {
 		return nil
 	}
 
-	// The remaining jobs are counted by the index alone, which is fast.
+	// The remaining jobs are counted only by the index, which is fast.
 	due, _, err := t.integer(t.stmt("due_count").Int(1, q.id).Int(2, t.now))
 	if err != nil {
 		return err

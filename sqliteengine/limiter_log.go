@@ -45,7 +45,7 @@ func (w *writer) logLimits(t *tx) {
 		}
 		last := w.limitsLogged[c.ref]
 
-		// Many workers close a queue at once, and each of them extends the closing a little. A clock
+		// Many workers close a queue concurrently, and each of them extends the closing a little. A clock
 		// that was set back must not suppress a line.
 		due := func(at *int64) bool {
 			if *at != 0 && t.now >= *at && t.now-*at < clock.Millis(limitPause) {

@@ -7,7 +7,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Reserves that meet in one transaction share their work on a queue. The queue is
+// Reserves of one transaction share their work on a queue. The queue is
 // stepped once and its ready jobs are read once. The jobs are assigned in the order of
 // the calls, up to each call's limit, and leased by one statement at the end. Jobs that
 // were read but not assigned stay unchanged.

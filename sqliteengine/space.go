@@ -347,7 +347,7 @@ func (w *writer) reclaim() (again bool) {
 
 var errNotMoved = errors.New("sqliteengine: a reader needs the WAL")
 
-// releasePages returns some free pages to the disk.
+// releasePages returns some free pages of the file to the file system.
 func (w *writer) releasePages() (given bool, err error) {
 	free, err := w.pragma("PRAGMA freelist_count")
 	if err != nil || free == 0 {

@@ -399,8 +399,8 @@ func (t *tx) flush(next opKind) error {
 	return nil
 }
 
-// checkKnown returns an error for the name of a topic or of an unknown group. An unknown
-// queue is no error.
+// checkKnown returns an error for the name of a topic or of an unknown group. It returns nil for
+// an unknown queue.
 func (t *tx) checkKnown(ref duly.QueueRef) error {
 	q := t.peek(ref)
 	switch topic, _, isGroup := ref.Group(); {

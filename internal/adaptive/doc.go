@@ -1,5 +1,5 @@
 // Package adaptive is the adaptive limit of one shard of a queue. It decides which share
-// of the configured limits the shard enforces, from the outcomes of its deliveries alone.
+// of the configured limits the shard enforces, only from the outcomes of its deliveries.
 //
 // It protects the tries of the jobs and the service that the handlers call:
 //

@@ -186,8 +186,8 @@ func (e *Engine) now() (time.Time, int64) {
 // find returns the queue, or nil if it is unknown.
 func (e *Engine) find(q duly.QueueRef) *queue { return e.queues[q.Normal()] }
 
-// known returns an error for the name of a topic or of an unknown group. An unknown
-// queue is no error.
+// known returns an error for the name of a topic or of an unknown group. It returns nil for
+// an unknown queue.
 func (e *Engine) known(ref duly.QueueRef) error {
 	ref = ref.Normal()
 	name, _, isGroup := ref.Group()

@@ -89,7 +89,7 @@ func (e *Engine) fire(q *queue, item *contract.FireItem) (result contract.FireRe
 	t, now := e.now()
 	r := q.schedule(item.Name)
 
-	// A nil record is passed to Refuses as well, so that Refuses alone decides about a deleted
+	// A nil record is passed to Refuses as well, so that only Refuses decides about a deleted
 	// schedule.
 	var record *contract.ScheduleRecord
 	if r != nil {

@@ -111,8 +111,8 @@ func (e *Engine) newGroup(t *topic, ref duly.QueueRef, places []place, now int64
 			cursor: max(places[i].wanted, l.first()) - 1,
 		}
 
-		// Messages that are already beyond the cursor of a new group count as entered, so that the
-		// equation of its counters holds.
+		// Messages that are already beyond the cursor of a new group count as entered, because its
+		// lag contains them, and entered must equal the sum of the other numbers (C12.154).
 		s.reader.stats.Entered = s.lag()
 		g.shards = append(g.shards, s)
 	}

@@ -63,7 +63,7 @@ func (s *shard) seek(now int64, cursor uint64) (skipped, replayed int64) {
 	clear(s.heads)
 
 	// The lag before and after the Seek shows how many messages are replayed and how many are
-	// skipped. The sum keeps the equation of the group's counters.
+	// skipped. So entered + replayed still equals the sum of the other counters (C12.154).
 	before := s.lag()
 	s.reader.cursor = cursor
 	if moved := s.lag() - before; moved > 0 {

@@ -55,7 +55,7 @@ func (s *shard) addGroupStats(st *duly.GroupStats, now int64, blocked map[string
 		st.OldestNeeded = max(st.OldestNeeded, time.Duration(now-r.log.from(floor)[0].entered)*time.Millisecond)
 	}
 
-	// A shard at its bound without lag holds nothing back (C12.106).
+	// max_held holds messages back only in a shard that has no room and has lag (C12.106).
 	if s.room() > 0 || s.lag() == 0 {
 		return
 	}
@@ -80,8 +80,8 @@ func (s *shard) finds(j *job) bool {
 	return s.byID[j.ID] == j && s.byNumber[j.number] == j
 }
 
-// checkReader compares the messages with the log, and the counters with the
-// contract's equation.
+// checkReader compares the messages with the log. It also checks that entered + replayed
+// equals the sum of the other counters (C12.154).
 func (s *shard) checkReader() (faults []contract.Fault) {
 	r, c := s.reader, s.counters
 	fault := func(kind, id string) { faults = append(faults, contract.Fault{Kind: kind, Queue: s.ref, ID: id}) }
@@ -94,7 +94,7 @@ func (s *shard) checkReader() (faults []contract.Fault) {
 		}
 	}
 
-	// The cursor decides what counts as lag, so the equation also checks the cursor.
+	// The cursor decides what counts as lag, so this sum also checks the cursor.
 	sizes := s.lag() + int64(s.held()+s.size(duly.StateDead))
 	if r.stats.Entered+r.stats.Replayed != sizes+c.Acked+r.stats.Filtered+r.stats.Skipped+r.stats.Missed+c.Deleted+c.Dropped {
 		fault("not_conserved", "")

@@ -60,7 +60,8 @@ func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error
 }
 
 func (s *shard) delete(j *job, now int64) {
-	// A done job was counted as acked, and each job counts once in the equation (C4.59).
+	// A done job was already counted as acked. A job counts only once in the sum pushed = acked +
+	// deleted + … (C4.59).
 	if j.state != duly.StateDone {
 		s.counters.Deleted++
 	}

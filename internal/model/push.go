@@ -141,7 +141,8 @@ func (s *shard) enter(j *job, now int64) {
 
 // mergeInto lets a push change the job that holds its merge key.
 func (s *shard) mergeInto(holder, next *job, now int64) {
-	// A merged push counts as pushed and as merged, so the equation holds (C4.59).
+	// A merged push counts as pushed and as merged. So the sum pushed = merged + acked + … holds
+	// (C4.59).
 	s.counters.Pushed++
 	s.counters.Merged++
 	if next.Merge.Mode == duly.MergeKeep {

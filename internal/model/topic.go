@@ -224,7 +224,7 @@ func (e *Engine) DestroyTopic(ctx context.Context, ref duly.QueueRef) error {
 
 	ref = ref.Normal()
 
-	// A caller may repeat Destroy, so an unknown topic is no error (C12.32).
+	// A caller may repeat Destroy, so it also succeeds for an unknown topic (C12.32).
 	t := e.topics[ref]
 	if t == nil {
 		return nil

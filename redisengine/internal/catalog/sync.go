@@ -134,7 +134,8 @@ func (e *Catalog) Sync(ctx context.Context, q *Queue, other *Stale) error {
 			"shard gets it again",
 			"queue", q.Ref.String(), "shard", other.Shard.Index)
 	case numberOf(other.Value) > numberOf(now.Version):
-		// Either the list has lost a change, or a process whose clock is ahead destroyed the queue.
+		// The shard has a higher version than the list. Either the list has lost a change, or a
+		// process whose clock was ahead destroyed the queue and left its version in the shard.
 		if now, err = e.Replace(ctx, now, now.pack(e.NextVersion(now.Version, other.Value), false)); err != nil ||
 			now == nil {
 			return err

@@ -177,7 +177,7 @@ func (l *core) refresh() {
 		return
 	}
 	now := int64(l.clock.Mono())
-	// Many calls notice a failover at once, and dropping the connections once is enough.
+	// Many calls notice a failover at the same time, and dropping the connections once is enough.
 	if last := l.refreshed.Load(); now-last >= int64(refreshEvery) && l.refreshed.CompareAndSwap(last, now) {
 		l.dialer.drop()
 	}
@@ -233,7 +233,7 @@ type Backoff struct {
 	ctx    context.Context
 	clock  clock.Clock
 	pause  time.Duration
-	end    time.Duration // on the monotonic clock; used if the context has no deadline
+	end    time.Duration // reading of Clock.Mono; used if the context has no deadline
 	bounds bool          // whether the context has a deadline
 }
 

@@ -151,7 +151,7 @@ const (
 	maxDB       = 1<<31 - 1
 )
 
-// validate reports all bad fields at once. Defaults must be set.
+// validate returns one error that lists all bad fields. Defaults must be set.
 func (o Options) validate() error {
 	var bad contract.BadFields
 	if len(o.Addrs) == 0 || o.Addrs[0] == "" {

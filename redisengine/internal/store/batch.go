@@ -7,7 +7,7 @@ import (
 	"github.com/dulymq/duly/internal/batch"
 )
 
-// InFlight is how many batches of a shard and kind are in flight at once: the server works on the
+// InFlight is how many batches of a shard and kind are in flight at a time: the server works on the
 // first one while the second one already waits there.
 const InFlight = 2
 

@@ -55,7 +55,7 @@ func (e *Tokens) FindPlacement(ctx context.Context, namespace string) (p contrac
 	return e.readPlacement(namespace, &msg)
 }
 
-// readPlacement reads the packed value of placement_put.
+// readPlacement unpacks a placement that the script placement_put has stored.
 func (e *Tokens) readPlacement(namespace string, msg *rueidis.RedisMessage) (contract.Placement, error) {
 	u := codec.Unpacker{Rest: codec.Text(msg)}
 	fields := u.Array()

@@ -106,7 +106,7 @@ func (e *Topics) listen(ref duly.QueueRef) error {
 const never = 24 * time.Hour
 
 // watch looks for messages of a topic that were not announced, and wakes the waiting Reads. One
-// watcher serves all Reads of the process.
+// watcher serves all Reads of the topic in this process.
 func (e *Topics) watch(ctx context.Context, ref duly.QueueRef, room *room) {
 	var ends []logcursor.Place // ends of the shards at the last poll
 	// Without announcements, the first polls follow each other in short intervals.

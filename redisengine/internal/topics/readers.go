@@ -56,7 +56,7 @@ type room struct {
 func (r *room) change() {
 	select {
 	case r.changed <- struct{}{}:
-	// A change is already pending, and the watcher handles both at once.
+	// A change is already pending, and the watcher handles both together.
 	default:
 	}
 }
