@@ -59,7 +59,7 @@ type Server struct {
 
 // New returns a server that does nothing until [Server.Listen].
 func New(cfg Config) (*Server, error) {
-	// Validation reports every fault at once, so it comes before anything is created.
+	// Validation comes before anything is created, because one error lists all faults.
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -229,7 +229,7 @@ func withLmstfy(native, compatible http.Handler) http.Handler {
 }
 
 // Handler returns the API, for tests and for a listener of the caller. Such a listener must
-// limit headers and idle connections itself. While [Server.Serve] does not run, the server
+// limit headers and idle connections itself. While [Server.Serve] is not running, the server
 // does not watch the engine, so every request looks its token up.
 func (s *Server) Handler() http.Handler { return s.api }
 

@@ -38,7 +38,7 @@ type aimd struct {
 	mu    sync.Mutex
 	limit float64
 	// mean is the mean duration of handlers that returned nil. Overloads do not count,
-	// because many services refuse a call at once.
+	// because many services refuse a call immediately.
 	mean        float64 // mean duration of the handlers in ns; 0 until the first ack
 	decreasedAt time.Time
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// BatchFunc handles several deliveries of one queue at once. It returns an error for each of them,
+// BatchFunc handles several deliveries of one queue together. It returns an error for each of them,
 // in their order, which settles it like the error of a [HandlerFunc]. A nil slice acks all
-// deliveries. Each delivery has a separate context, see [Delivery.Context]. Several goroutines may
-// call a BatchFunc at once.
+// deliveries. Each delivery has a separate context, see [Delivery.Context]. A BatchFunc must be safe
+// for concurrent use.
 //
 // A panic, or a wrong number of errors, is a failed try of each delivery.
 type BatchFunc func(deliveries []*Delivery) []error

@@ -48,7 +48,7 @@ type Bridge struct {
 }
 
 const (
-	// bridgeBatch is the maximum number of messages that the bridge moves at once.
+	// bridgeBatch is the maximum number of messages that the bridge moves in one step.
 	bridgeBatch = 500
 	// bridgeLease is longer than a push and a settle take.
 	bridgeLease = 15 * time.Second

@@ -29,7 +29,7 @@ type Config struct {
 	// Namespace is the namespace of the queues. Default: the engine's, see
 	// [duly.NamespaceOf].
 	Namespace string
-	// Concurrency is the number of slots, 1…100 000: how many handlers run at once, over all
+	// Concurrency is the number of slots, 1…100 000: how many handlers run at a time, over all
 	// queues together. Default 16, or more for batches, see [Worker.HandleBatch].
 	Concurrency int
 	// StrictOrder reserves jobs of a queue only while the queues that were added before it

@@ -154,8 +154,9 @@ func (f *fetcher) handleReply(stop context.Context, reply reserveReply) error {
 		f.failed, f.ready, f.backlog = reply.err, true, false
 	default:
 		f.backlog = n == reply.asked
-		// After a few jobs a Wait is cheaper than a Reserve that may find nothing. It returns at
-		// once if there are more jobs. After many jobs, more are likely.
+		// The next call is a Reserve if more jobs are likely: the reply is full, or has more than
+		// one job per queue. Otherwise a Wait is cheaper than a Reserve that may find nothing, and
+		// it returns immediately if there are more jobs.
 		f.ready = f.backlog || n > len(reply.queues)
 	}
 	f.start(f.receive(reply))

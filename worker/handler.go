@@ -10,7 +10,7 @@ import (
 
 // HandlerFunc handles one delivery. Its result settles the job: nil acks it, and an error nacks it,
 // unless the error chooses another settlement ([RetryAfter], [Bury], [Snooze], [Release],
-// [Overloaded]). Several goroutines may call a HandlerFunc at once. It must return soon after its
+// [Overloaded]). A HandlerFunc must be safe for concurrent use. It must return soon after its
 // context has ended. The package's documentation says when the context ends.
 type HandlerFunc func(ctx context.Context, d *Delivery) error
 

@@ -22,8 +22,8 @@ type instant struct {
 
 const never = time.Duration(math.MaxInt64)
 
-// lease is what the worker knows about a lease. Durations since the start of the process
-// are on the monotonic clock.
+// lease is what the worker knows about a lease. renewAt and holdEnd are readings of
+// Clock.Mono.
 type lease struct {
 	length  time.Duration // length of an extension
 	from    instant       // time before the call that granted the lease was sent

@@ -12,8 +12,8 @@ import (
 
 // Limiter limits the number of slots in use. It protects the services that the handlers call, such
 // as a database: while a service is overloaded, fewer handlers run, and jobs wait in their queues.
-// [AIMD] returns such a Limiter. Several goroutines may call its methods at once. If a method
-// panics, Run returns an error.
+// [AIMD] returns such a Limiter. Its methods must be safe for concurrent use. If a method panics,
+// Run returns an error.
 type Limiter interface {
 	// Limit returns how many slots may be in use, between 1 and Config.Concurrency. Values
 	// outside act as the nearest bound. A lower limit cancels no handler. The worker calls

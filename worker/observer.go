@@ -7,8 +7,8 @@ import (
 )
 
 // Observer has functions that a Worker calls, for metrics and tests. Every field may be nil.
-// Several goroutines may call the functions at once. A worker calls them between two jobs, so they
-// must be quick, and must neither block nor panic.
+// The functions must be safe for concurrent use. A worker calls them between two jobs, so they must
+// be quick, and must neither block nor panic.
 type Observer struct {
 	// Reserved is called after a Reserve that returned n jobs, 0 or more, and took so long.
 	Reserved func(n int, took time.Duration)

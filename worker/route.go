@@ -40,7 +40,7 @@ func Timeout(d time.Duration) HandlerOption {
 	return func(r *registration) { r.timeout, r.timeoutSet = d, true }
 }
 
-// With adds middleware for this handler alone, inside the middleware of Use.
+// With adds middleware only for this handler, inside the middleware of Use.
 func With(m ...Middleware) HandlerOption {
 	return func(r *registration) { r.middleware = append(r.middleware, m...) }
 }

@@ -83,7 +83,7 @@ func (w *Worker) Kill() { w.kill() }
 // which uses no try. Run returns nil, at most a second after that limit.
 //
 // A lost store does not end Run. After an error that a retry cannot fix, Run drains and returns the
-// error. If the worker is misconfigured, Run returns a [duly.ErrInvalid] with every fault at once.
+// error. If the worker is misconfigured, Run returns a [duly.ErrInvalid] that lists all faults.
 // Errors of the engine are [duly.ErrUnauthorized], [duly.ErrForbidden], [duly.ErrUnsupported],
 // [duly.ErrClosed], and [duly.ErrConflict] if a queue's name belongs to a topic or a group has a
 // bridge. A Worker runs once.

@@ -82,7 +82,7 @@ func report(ctx context.Context, engine contract.Engine, set settings, out io.Wr
 		return err
 	}
 
-	// finish ends the worker alone, as an interrupt would.
+	// finish ends only the worker, as an interrupt would.
 	working, finish := context.WithCancel(ctx)
 	defer finish()
 	// The worker handles one job at a time, so made needs no lock.

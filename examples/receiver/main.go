@@ -1,10 +1,10 @@
 // Receiver is an example of a service that duly pushes jobs to. It verifies the
-// signature of each request after Standard Webhooks, and answers 204.
+// signature of each request as Standard Webhooks specifies, and answers 204.
 //
 //	WEBHOOK_SECRET=whsec_… go run ./examples/receiver 127.0.0.1:8080
 //
 // receiver.mjs and receiver.py are the same service for Node and Python. All
-// three need the standard library of their language alone.
+// three need only the standard library of their language.
 package main
 
 import (

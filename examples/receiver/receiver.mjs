@@ -1,5 +1,5 @@
 // A service that duly pushes jobs to. It verifies the signature of each request
-// after Standard Webhooks, and answers 204. It needs Node alone.
+// as Standard Webhooks specifies, and answers 204. It needs only Node.
 //
 //	WEBHOOK_SECRET=whsec_… node receiver.mjs 8080
 

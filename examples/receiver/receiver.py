@@ -1,7 +1,8 @@
 """A service that duly pushes jobs to.
 
-It verifies the signature of each request after Standard Webhooks, and answers
-204. It needs the standard library alone, which has no ed25519: it checks v1.
+It verifies the signature of each request as Standard Webhooks specifies, and
+answers 204. It needs only the standard library, which has no ed25519, so it
+checks only v1 signatures.
 
     WEBHOOK_SECRET=whsec_… python3 receiver.py 8080
 """

@@ -2,7 +2,7 @@
 // what a machine can check about a change, a machine checks.
 //
 //   - Which package may import which (imports_test.go).
-//   - Wall time is read in internal/clock alone, tests do not sleep, and
+//   - Wall time is read only in internal/clock, tests do not sleep, and
 //     nothing but the few places named here draws from math/rand
 //     (clock_test.go).
 //   - Every package and every exported symbol has a comment

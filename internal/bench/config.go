@@ -68,7 +68,7 @@ type Load struct {
 	Batch       int           // jobs in a batch, 1…1000; default 100
 	Callers     int           // goroutines that push or take batches, 1…10 000; default 4
 	Goroutines  int           // goroutines that push single jobs, 1…10 000; default 64
-	Concurrency int           // jobs that the worker handles at once, 1…10 000; default 64
+	Concurrency int           // jobs that the worker handles at a time, 1…10 000; default 64
 	Body        int           // bytes of a job's body, 1 to 64 MiB; default 100
 	Rate        int           // jobs due per second in lateness, 1…100 000; default 1000
 	Queues      int           // queues that idle waits on, 1…100; default 100

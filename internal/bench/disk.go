@@ -10,7 +10,7 @@ import (
 )
 
 // Disk is the cost of one commit on a machine, without any engine: pages are appended to a file and
-// synced, one after another. An engine with a higher rate commits for several callers at once. A
+// synced, one after another. An engine with a higher rate commits for several callers together. A
 // durable call can't be faster than one commit.
 type Disk struct {
 	Dir string  `json:"dir"`

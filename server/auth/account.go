@@ -89,7 +89,7 @@ func (a *Account) grant() *Grant {
 	}
 }
 
-// credential is a hash of the hash, so that a session does not hold what the passwords are compared with.
+// credential returns a hash of the password's hash. A session holds it, and does not need the password's hash.
 func (a *Account) credential() [32]byte {
 	return sha256.Sum256(append([]byte("account "), a.hash[:]...))
 }

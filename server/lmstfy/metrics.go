@@ -130,7 +130,7 @@ func (r *requests) find(l requestLabels) *requestSeries {
 		return s
 	}
 
-	// Two goroutines may do this at once. Both get the same series.
+	// Two goroutines may do this concurrently. Both get the same series.
 	count := r.m.codes.WithLabelValues(l.pool, l.namespace, r.api, l.method, strconv.Itoa(l.status))
 	s = &requestSeries{count: count}
 	// lmstfy measures the duration of successful requests only.

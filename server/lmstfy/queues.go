@@ -81,7 +81,7 @@ func (q *queueCache) last(ref duly.QueueRef) queueCheck {
 }
 
 // create configures the queue if it is new. A queue that does not exist has no pushes and the
-// default configuration. Two servers may configure it at once.
+// default configuration. Two servers may configure it concurrently.
 func (q *queueCache) create(ctx context.Context, ref duly.QueueRef, before int64) (pushed int64, err error) {
 	stats, err := q.engine.Stats(ctx, ref)
 	if err != nil {

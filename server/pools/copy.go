@@ -83,8 +83,8 @@ func untilStable(ctx context.Context, e contract.Engine, q duly.QueueRef, do fun
 	return contract.Errorf(duly.CodeUnavailable, "the settings of queue %s keep changing while they are copied; try again", q)
 }
 
-// settingsOf returns the configuration of a queue without its closing. That is no setting: it ends by
-// itself, and each pool has its own.
+// settingsOf returns the configuration of a queue without its closing. A closing is not a setting:
+// it ends by itself, and each pool has its own.
 func settingsOf(ctx context.Context, e contract.Engine, q duly.QueueRef) (duly.QueueConfig, error) {
 	config, err := e.Config(ctx, q)
 	config.Closing = duly.Closing{}

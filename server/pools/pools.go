@@ -67,7 +67,7 @@ func New(cfg Config) (*Pools, error) {
 	var bad contract.BadFields
 	for name, e := range cfg.Engines {
 		bad.Take(contract.ValidatePool(name))
-		// An engine that cannot be opened now is no fault of the configuration.
+		// An engine may be unavailable now although the configuration is correct.
 		p := &pool{name: name, opener: e.Opener, engine: e.Open, observed: &observedEngine{e.Open, r, name}}
 		if name == contract.DefaultPool {
 			r.all = append([]*pool{p}, r.all...)

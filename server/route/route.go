@@ -33,7 +33,7 @@ type Route struct {
 	Handler Handler
 	// Dialect belongs to an API with its own errors. nil means the native API.
 	Dialect *Dialect
-	// anyQuery is set if the path is wrong already.
+	// anyQuery is set if query parameters are not checked, because the path has no route anyway.
 	anyQuery bool
 	// Doc describes the route in the documents.
 	Doc Doc
@@ -143,8 +143,8 @@ func (rt *Router) Apply(s Settings) {
 // settings returns the current settings.
 func (rt *Router) settings() *Settings { return rt.current.Load() }
 
-// Meter counts the requests of a Router. Its methods are called during requests, by several
-// goroutines at once.
+// Meter counts the requests of a Router. Its methods are called during requests, so they must be
+// safe for concurrent use.
 type Meter interface {
 	// Route is called once for each mounted route. method is "" for a route that takes any method.
 	// The function that Route returns is called after every request to the route, with the status

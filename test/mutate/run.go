@@ -162,7 +162,7 @@ func (r *runner) test(ctx context.Context, s suite, overlay string, limit time.D
 		return outcome{verdict: invalid}, nil
 	}
 
-	// The limit is for the tests alone, not for the build.
+	// The limit is only for the tests, not for the build.
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 

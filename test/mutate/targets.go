@@ -15,7 +15,7 @@ type target struct {
 	tests   []suite  // the fastest first
 }
 
-// all returns the suites of all tests of the packages.
+// all returns one suite per package, with all tests of that package.
 func all(packages ...string) (suites []suite) {
 	for _, p := range packages {
 		suites = append(suites, suite{pkg: p})

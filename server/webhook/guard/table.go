@@ -15,7 +15,7 @@ type class struct {
 //   - IANA IPv6 Special-Purpose Address Registry (as of 2025-10-09)
 //     https://www.iana.org/assignments/iana-ipv6-special-registry
 //   - IANA Multicast Address Space registries: 224.0.0.0/4 (RFC 5771), ff00::/8 (RFC 4291)
-//   - IANA Internet Protocol Version 6 Address Space: unicast is 2000::/3 alone;
+//   - IANA Internet Protocol Version 6 Address Space: unicast is only 2000::/3;
 //     fec0::/10 was site-local until RFC 3879
 //   - RFC 7526: 192.88.99.0/24 was the 6to4 relay anycast
 //

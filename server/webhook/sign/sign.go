@@ -93,7 +93,7 @@ func (s *Signer) Sign(id string, at time.Time, body []byte) (string, error) {
 		return string(header), nil
 	}
 
-	// Ed25519 needs the whole text at once. Only this version pays for the copy.
+	// Ed25519 needs the whole text in one piece. Only this version pays for the copy.
 	text := slices.Concat(head, body)
 	for _, p := range s.pairs {
 		header = appendSignature(header, "v1a,", ed25519.Sign(p.V1a.key().ed, text))

@@ -164,7 +164,7 @@ func (s *Store) namespaceSecret(ctx context.Context, namespace string) (*record,
 			return r, version, err
 		}
 
-		// Two servers may create it at once. The loser of the conflict reads the winner's.
+		// Two servers may create it at the same time. The loser of the conflict reads the winner's.
 		created := &record{}
 		created.setSecrets(sign.NewSet(s.ring, namespace, "", sign.NewPair()))
 		err = s.records.PutTarget(ctx,

@@ -57,7 +57,7 @@ func (p *printer) benchRates(r *bench.Report, phases []bench.Result) {
 		}
 	}
 
-	// A run of life or memory alone leaves this table empty. Its titles are then noise.
+	// A run with only life or memory leaves this table empty. Its titles are then noise.
 	if len(t.rows) > 0 {
 		t.flush()
 		p.printf("\n")

@@ -67,7 +67,7 @@ func (a *app) missingTopic(ctx context.Context, s *session, topics contract.Topi
 	if !errors.Is(err, duly.ErrNotFound) {
 		return err
 	}
-	// A list that fails costs only the suggestion.
+	// If the list fails, the error only lacks the suggestion.
 	near, _, _ := findName(ctx, name, func(page duly.PageParams) (duly.NamePage, error) {
 		return topics.Topics(ctx, s.namespace, page)
 	})

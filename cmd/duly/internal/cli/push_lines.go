@@ -263,7 +263,7 @@ func (r *lineReader) put(line []byte) bool {
 }
 
 func (r *lineReader) wake() {
-	// One pending signal is enough, because next takes all lines at once.
+	// One pending signal is enough, because next takes all lines in one call.
 	select {
 	case r.ready <- struct{}{}:
 	default:

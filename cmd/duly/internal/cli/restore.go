@@ -78,7 +78,7 @@ func (a *app) restore(ctx context.Context, p *printer, from string, discard bool
 // storeFile is the default store of a server in its data folder.
 const storeFile = "duly.db"
 
-// storeToReplace returns the URL of the store. The server does not run, so the command
+// storeToReplace returns the URL of the store. The server is not running, so the command
 // cannot use the address in the data folder.
 func (a *app) storeToReplace() (string, error) {
 	// A given URL or folder is the only candidate, so that no other store is replaced by accident.

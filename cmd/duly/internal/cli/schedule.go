@@ -396,12 +396,13 @@ func (a *app) pruneSchedules(
 	return nil
 }
 
-// deleteUnchanged deletes the schedules of a queue and prints the result of each.
+// deleteUnchanged deletes those of the listed schedules that have not changed since they were
+// read. It prints a line for each deleted schedule, and a note for each changed one.
 func (a *app) deleteUnchanged(
 	ctx context.Context, p *printer, s *session, schedules duly.Scheduler, of pruned,
 ) error {
 	result, failure := contract.DeleteUnchanged(ctx, schedules, s.queue(of.queue), of.old)
-	// A deployment may put a schedule again meanwhile. That is no error of this command.
+	// A deployment may put a schedule again meanwhile, so a changed schedule is not an error.
 	for _, name := range result.Changed {
 		a.note("%s/%s has changed meanwhile and stays", of.queue, name)
 	}

@@ -198,7 +198,7 @@ func (p *printer) config(c *duly.QueueConfig) {
 	group := c.Group != (duly.GroupConfig{})
 
 	t.add(txt("paused"), paused)
-	// Only a closed queue has the row, because a closing is no setting.
+	// Only a closed queue has the row, because a closing is not a setting.
 	if c.Closing != (duly.Closing{}) {
 		t.add(txt("closed"), cell{p.closing(&c.Closing), yellow})
 	}

@@ -48,7 +48,7 @@ namespace to one of the server's pools.`,
 					return nil
 				}
 
-				// The secret goes to standard output alone, so that a shell can store it in a variable.
+				// Standard output gets only the secret, so that a shell can store it in a variable.
 				p.printf("%s\n", secret)
 				a.noteOnTerminal("for namespace %s with %s; it is not shown again",
 					t.Namespace, strings.Join(t.Rights.Names(), ", "))

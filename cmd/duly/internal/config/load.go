@@ -74,7 +74,7 @@ func Load(src Sources) (*Loaded, error) {
 	}
 	l.validate()
 
-	// All faults are reported at once, in the order of the file.
+	// One error lists all faults, in the order of the file.
 	if len(l.errs) > 0 {
 		slices.SortStableFunc(l.errs, func(a, b Error) int { return a.Origin.Line - b.Origin.Line })
 		return nil, l.errs
