@@ -290,3 +290,21 @@ func TestTheme(t *testing.T) {
 		t.Errorf("a form of another site has the status %d", a.status)
 	}
 }
+
+// The page of a queue that does not exist says so, with the command that creates it. A configured queue exists.
+func TestUnknownQueue(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	b := r.login("admin")
+	a := b.get("/ui/n/shop/q/nothing")
+	if a.status != 404 || !strings.Contains(a.body, "duly push nothing") {
+		t.Errorf("the page has the status %d: %s", a.status, a.body)
+	}
+	q := duly.QueueRef{Namespace: "shop", Name: "nothing"}
+	if err := r.engine.Configure(t.Context(), q, duly.QueueConfig{MaxLeased: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if a := b.get("/ui/n/shop/q/nothing"); a.status != 200 {
+		t.Errorf("an empty queue has the status %d", a.status)
+	}
+}

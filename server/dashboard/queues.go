@@ -141,6 +141,11 @@ func (d *Dashboard) queue(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+	// To the engine an unknown queue is an empty one. A person has mistyped its name.
+	if stats.Delivery == "" && stats.Group == nil {
+		return contract.Errorf(duly.CodeNotFound,
+			"there is no queue %q in the namespace %q; a push creates it: duly push %[1]s", q.Name, q.Normal().Namespace)
+	}
 
 	texts := d.numbers(q, &stats, contract.ThrottleOf(config))
 	number := func(at int) view.Number { return view.Number{At: at, Text: texts[at]} }
