@@ -229,6 +229,13 @@ func (s *State) stepBack(now int64) {
 	s.ClosedUntil = min(s.ClosedUntil, now+milli(duly.MaxSlow))
 }
 
+// Measure counts the time up to now, while the shard was open. It comes before a Close that another
+// shard has caused, because this shard may have had no outcome at that time.
+func (s *State) Measure(c Config, m Moment) {
+	s.stepBack(m.Now)
+	s.count(c, m)
+}
+
 // Close notes a closing of the shard.
 func (s *State) Close(until int64) { s.ClosedUntil = max(s.ClosedUntil, until) }
 

@@ -271,6 +271,19 @@ func TestReopenEndsProbing(t *testing.T) {
 	}
 }
 
+// The time before a closing counts, also if another shard causes it.
+func TestTimeBeforeTheClosingOfAnotherShardCounts(t *testing.T) {
+	t.Parallel()
+	s, now := New(), int64(1000)
+	s.Deliver(base, Moment{now, 0}, job)
+	s.Measure(base, Moment{now + 2000, 50})
+	s.Close(now + 5000)
+	s.Settle(base, Moment{now + 2000, 50}, job, Success)
+	if s.Busy != 100 || s.Room != 200 {
+		t.Errorf("the window has the sums %v and %v, want 100 and 200", s.Busy, s.Room)
+	}
+}
+
 // A closing must not count as time in which the limits are unused, also after the clock was
 // set back by more than a closing lasts.
 func TestClosedTimeBelongsToNoWindow(t *testing.T) {

@@ -41,10 +41,10 @@ func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.S
 		// An outcome closes the queue, not only the shard of its job.
 		if settled.Slow != nil {
 			s.counters.Slowed++
-			q.close(*settled.Slow, settled.Error, t)
+			q.close(s, *settled.Slow, settled.Error, t)
 		}
 		if closing > 0 {
-			q.close(closing, adaptive.Reason, t)
+			q.close(s, closing, adaptive.Reason, t)
 		}
 
 		// The group may no longer need the front of its log.
@@ -56,9 +56,13 @@ func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.S
 	return results, nil
 }
 
-// close closes all shards. In the engines, the other shards follow a little later.
-func (q *queue) close(slow time.Duration, reason string, t time.Time) {
+// close closes all shards after an outcome in one of them. In the engines, the others follow a
+// little later.
+func (q *queue) close(settled *shard, slow time.Duration, reason string, t time.Time) {
 	for _, s := range q.shards {
+		if now := clock.Milli(t); s != settled && slow > 0 && s.cfg.Adapt.Adaptive() {
+			s.limiter.Measure(adaptive.ConfigOf(s.cfg), s.leasedAt(now))
+		}
 		s.close(slow, reason, t)
 	}
 }
