@@ -94,7 +94,7 @@ func TestConformanceByEval(t *testing.T) {
 	case testing.Short():
 		s.Subjects = []string{"Reserve", "Settle"}
 	case !long():
-		s.Subjects = []string{"Push", "Reserve", "Settle", "Slow", "OrderKey", "Merge", "Requeue", "Maintenance",
+		s.Subjects = []string{"Push", "Reserve", "Settle", "Slow", "Adapt", "OrderKey", "Merge", "Requeue", "Maintenance",
 			"TokenLimits", "TopicReserve", "TopicSettle", "TopicOrder", "ScheduleFire", "ScheduleWake"}
 	}
 	s.Run(t)
@@ -117,7 +117,7 @@ func TestClusterConformance(t *testing.T) {
 	case testing.Short():
 		s.Subjects = []string{"Shards", "Concurrency"}
 	case !long():
-		s.Subjects = []string{"Shards", "Batch", "Suspect", "Limits", "Merge", "Order", "OrderKey", "Maintenance", "Slow",
+		s.Subjects = []string{"Shards", "Batch", "Suspect", "Limits", "Merge", "Order", "OrderKey", "Maintenance", "Slow", "Adapt",
 			"Concurrency"}
 	}
 	neverAcrossSlots(t)

@@ -364,6 +364,9 @@ var damages = []damage{
 		v.on("ZREM", "marker", "later")
 		v.on("HDEL", "tally", "later")
 	}, "moment_missed", true},
+	{"20 LimiterWithoutAdaptiveLimits", func(r *damageRig) {
+		r.do("HSET", r.key(0, "tally"), "limiter", "1 1"+strings.Repeat(" 0", 20))
+	}, "limiter_wrong", false},
 }
 
 // key1 returns the order key of a head, or of a job to be retried.

@@ -60,9 +60,6 @@ func (e *Engine) Config(ctx context.Context, ref duly.QueueRef) (duly.QueueConfi
 
 // Configure implements contract.Operator.
 func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.QueueConfig) error {
-	if err := contract.RefuseAdapt(patch); err != nil {
-		return err
-	}
 	if ref.IsGroup() {
 		return e.topicCalls.ConfigureGroup(ctx, ref, patch)
 	}

@@ -149,7 +149,7 @@ func TestShardsRejectCallsOfAnotherConfiguration(t *testing.T) {
 		{store.ScriptPush, []string{s.Limits, "", "", "0", "", "", "", "0", "1", "0123456789abcdef", "record"}},
 		{store.ScriptSettle, []string{s.Limits, "0123456789abcdef"}},
 		{store.ScriptExtend, []string{s.Limits, "1000000", "0123456789abcdef1"}},
-		{store.ScriptStats, []string{""}},
+		{store.ScriptStats, []string{s.Limits, ""}},
 		{store.ScriptPurge, []string{s.Limits, "ready", "10"}},
 	} {
 		_, err := x.b.catalog.Call(t.Context(), old, s, c.Script, c.args...)

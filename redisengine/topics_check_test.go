@@ -96,6 +96,9 @@ func plants(t *testing.T, tag string) []planted {
 		}},
 		{"block_without_lease", func(e *Engine) { e.command(t, "HSET", group+"blocks", place(e, "firsts"), "short") }},
 		{"block_without_lease", func(e *Engine) { e.command(t, "ZADD", group+"ranges", "inf", "a token") }},
+		{"limiter_wrong", func(e *Engine) {
+			e.command(t, "HSET", group+"tally", "limiter", "1 1"+strings.Repeat(" 0", 20))
+		}},
 		{"moment_missed", func(e *Engine) { // fault 11
 			number(e, "g", "10", "0")
 			e.command(t, "DEL", group+"marker")

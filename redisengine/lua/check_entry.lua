@@ -10,8 +10,8 @@
 -- RETURNS {'config', value} | {'ok', {{kind, detail}, ...}, value}: the value is what the field has, a number or a
 --         place, '' for none
 --
--- @include guard clock now limits ticks pending careful policy job sets keys finish closing soonest bucket moments
--- @include marker wake judge close
+-- @include guard clock now limits closing limiter ticks pending careful policy job sets keys finish soonest bucket
+-- @include moments marker wake judge close
 local mend = {}
 
 function mend.alias()

@@ -14,8 +14,8 @@
 --         removed  1 if the repair removed a job
 --         reason   the error of a job that the repair made dead
 --
--- @include guard clock now limits ticks pending careful policy job sets keys finish closing soonest bucket moments
--- @include marker wake judge mend close
+-- @include guard clock now limits closing limiter ticks pending careful policy job sets keys finish soonest bucket
+-- @include moments marker wake judge mend close
 bound_by(limits)
 wakes = true
 check_all_kinds()

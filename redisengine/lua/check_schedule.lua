@@ -8,7 +8,7 @@
 --         repair  '1' to repair
 -- RETURNS {'config', value} | {'ok', {{kind, detail}, ...}}
 --
--- @include guard clock now limits ticks pending closing soonest bucket moments marker wake schedule
+-- @include guard clock now limits closing limiter ticks pending soonest bucket moments marker wake schedule
 bound_by(limits)
 local s = read_schedule(call('HGET', schedules, name))
 local place = s and place_of_schedule(s)

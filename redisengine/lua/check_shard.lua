@@ -12,7 +12,8 @@
 --         A process may have taken the marker just now. So the caller calls again after the time that this process may
 --         take. If the snapshot is the same then, it is a fault
 --
--- @include guard clock now limits ticks pending counters closing soonest bucket moments marker wake
+-- @include guard clock now limits closing limiter limiter_check ticks pending counters soonest bucket moments marker
+-- @include wake
 check_all_kinds()
 local faults = {}
 local function found(kind, detail) faults[#faults + 1] = {kind, detail} end
@@ -44,6 +45,10 @@ if sum ~= (totals.pushed or 0) then
 end
 
 bound_by(limits)
+do
+  local fault = limiter_fault(function(n) return tonumber(call('ZSCORE', leased, n) or nil) end, repair == '1')
+  if fault then found('limiter_wrong', fault) end
+end
 local snapshot = ''
 if #broken == 0 or repair == '1' then
   local deliverable, next_one = look()
@@ -78,5 +83,9 @@ if #broken == 0 or repair == '1' then
     if late and snapshot == seen then call('ZADD', marker, first_tick(), 'later') end
   end
 end
-if repair == '1' then write_tally() end
+if repair == '1' then
+  write_tally()
+  closing.save()
+  limiter.save()
+end
 return {'ok', faults, snapshot}

@@ -9,7 +9,7 @@
 --         limits  the limits of the configuration, packed
 -- RETURNS {'config', value} of the newer one | {'ok'}
 --
--- @include clock now limits version ticks pending closing soonest bucket moments marker wake
+-- @include clock now limits closing limiter version ticks pending soonest bucket moments marker wake
 bound_by(limits)
 local old = call('GET', config) or ''
 if number_of(old) > number_of(value) then return {'config', old} end
@@ -18,8 +18,10 @@ if old ~= value then
   check_look()
   call('SET', config, value)
   if paused then call('ZREM', marker, 'now', 'later') end
-  call('HDEL', tally, 'later')
+  if adapt then call('HDEL', tally, 'later') else call('HDEL', tally, 'later', 'limiter') end
   closing.forget()
   wake()
+  limiter.apply() -- the floor may be higher
+  limiter.save()
 end
 return {'ok'}

@@ -8,8 +8,8 @@
 -- RETURNS {'config', value}
 --         {'ok', i, j, ...}: the positions, from 1, of IDs that no job has
 --
--- @include guard clock now limits ticks pending policy job sets keys finish closing soonest bucket moments marker
--- @include wake forward close
+-- @include guard clock now limits closing limiter ticks pending policy job sets keys finish soonest bucket moments
+-- @include marker wake forward close
 -- numbers_of finds the numbers of many IDs; false for an ID that no job has.
 local function numbers_of(names)
   local raws, at = {}, {}

@@ -9,7 +9,7 @@
 -- RETURNS {'config', value}
 --         {'ok', i, j, ...}: the positions, from 1, of receipts that are not current
 --
--- @include guard clock now limits ticks pending policy job closing soonest bucket moments marker wake
+-- @include guard clock now limits closing limiter ticks pending policy job soonest bucket moments marker wake
 bound_by(limits)
 local numbers, deliveries = {}, {}
 for i = 5, #ARGV do
@@ -22,7 +22,9 @@ for i, n in ipairs(numbers) do
   local ended = runs[i] and parse_run(runs[i]).ended or 0
   if held[i] and ended + 1 == deliveries[i] then
     local own = lease == '0' and (jobs[i] and policy_of(jobs[i]).lease or bare_policy.lease)
-    zadd(leased, text_of(ahead(own or tonumber(lease))), n)
+    local ends = ahead(own or tonumber(lease))
+    zadd(leased, text_of(ends), n)
+    limiter.extend(n, ends)
     wakes = true
   else
     lost[#lost + 1] = i
@@ -31,5 +33,6 @@ end
 if wakes then
   flush_last(true)
   wake()
+  limiter.save()
 end
 return {'ok', unpack(lost)}

@@ -5,14 +5,14 @@
 --         run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
 --         repair  '1' to mend
---         part    which part: run, held, sets, ranges, leases, blocks, busy, dead, copies, numbers or marker
+--         part    which part: run, held, sets, ranges, leases, blocks, busy, dead, copies, limiter, numbers or marker
 --         from    where to continue, as the previous call returned it; '0' for the beginning. Marker: its last result
 -- RETURNS {'config', value}
 --         {'ok', from, {{kind, place, detail}, ...}, looked}: where to continue, '' for the end; looked is the number
 --         of messages checked
 --
--- @include guard clock now limits numbers group_closing soonest bucket message log ranges upcoming types entering
--- @include group_head pages group_types group held group_find group_look group_mark group_close
+-- @include guard clock now limits numbers group_closing limiter limiter_check soonest bucket message log ranges
+-- @include upcoming types entering group_head pages group_types group held group_look group_mark group_close
 local PAGE = 200
 local faults, looked
 local parts = {}
@@ -306,6 +306,18 @@ local function out_now()
     if block then n = n + count_bits(block.bits) end
   end
   return #tokens < 1000 and n or g.out
+end
+
+-- lease_end returns when the lease of a message ends, nil for a message that is not leased.
+local function lease_end(pos)
+  local block = block_at((ordinal_of(pos)))
+  return tonumber(block and call('ZSCORE', ranges, block.token) or call('ZSCORE', leased, pos) or nil)
+end
+
+function parts.limiter()
+  next_from = ''
+  local fault = limiter_fault(lease_end, mends)
+  if fault then found('limiter_wrong', '', fault) end
 end
 
 function parts.numbers()

@@ -7,8 +7,8 @@
 --         then the place of each message
 -- RETURNS {'config', value} | {'ok', outcome, ...}: 'ok', 'none', or 'beyond' for a message beyond the cursor
 --
--- @include guard clock now limits numbers group_closing soonest bucket message log ranges upcoming types entering
--- @include group_head pages group_types group held group_find group_look group_mark group_close group_begin
+-- @include guard clock now limits numbers group_closing limiter soonest bucket message log ranges upcoming types
+-- @include entering group_head pages group_types group held group_find group_look group_mark group_close group_begin
 local function remove(pos)
   local state, _, m, block = message_state(pos)
   if state == 'beyond' then return 'beyond' end

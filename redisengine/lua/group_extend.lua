@@ -10,8 +10,10 @@
 -- RETURNS {'config', value}
 --         {'ok', {bitmap, ...}}: for each token the messages that were not current, '' for none
 --
--- @include guard clock now limits numbers group_closing soonest bucket message log ranges upcoming types entering
--- @include group_head pages group_types group held group_look group_mark group_close group_begin
+-- @include guard clock now limits numbers group_closing limiter soonest bucket message log ranges upcoming types
+-- @include entering group_head pages group_types group held group_look group_mark group_close group_begin
+local PLACE = 11 -- bytes of a place
+
 -- extend_one moves the end of one lease. The message leaves its range.
 local function extend_one(t, block, pos, ends)
   local ordinal, ms = ordinal_of(pos)
@@ -21,11 +23,13 @@ local function extend_one(t, block, pos, ends)
     local m = new_message(ms, ordinal)
     m.token = t
     put_in(m, 'leased', ends)
+    limiter.extend(pos, ends)
     return true
   end
   local m = find_message(ordinal)
   if not m or m.token ~= t or not call('ZSCORE', leased, m.pos) then return false end
   call('ZADD', leased, text_of(ends), m.pos)
+  limiter.extend(pos, ends)
   return true
 end
 
@@ -37,12 +41,15 @@ local function extend_all(t, from, bits, places, ends)
     local _, lost = take_bits(probe, from, bits)
     if lost == '' and not first_bit(probe.bits) then
       call('ZADD', ranges, text_of(ends), t)
+      if adapt then
+        for at = 1, #places, PLACE do limiter.extend(string.sub(places, at, at + PLACE - 1), ends) end
+      end
       return ''
     end
   end
   local lost, n = {}, 0
-  for at = 1, #places, 11 do
-    local pos = string.sub(places, at, at + 10)
+  for at = 1, #places, PLACE do
+    local pos = string.sub(places, at, at + PLACE - 1)
     if not extend_one(t, block, pos, ends) then
       n = n + 1
       lost[n] = ordinal_of(pos)

@@ -6,7 +6,7 @@
 --         (version limits group)... as in group_reserve
 -- RETURNS {us, {deliverable, next, announced}, ...}, as in look
 --
--- @include clock now limits numbers group_closing soonest bucket message log upcoming group_head group_look
+-- @include clock now limits numbers group_closing limiter soonest bucket message log upcoming group_head group_look
 local result = {us}
 for i = 0, #KEYS / 10 - 1 do
   local version, limits = ARGV[2 + 3 * i], ARGV[3 + 3 * i]
@@ -15,6 +15,8 @@ for i = 0, #KEYS / 10 - 1 do
     result[#result + 1] = {-1, 0, 0}
   else
     bind_group(limits)
+    limiter.forget()
+    bucket.forget()
     local deliverable, next_one = group_moments()
     result[#result + 1] = {deliverable, next_one or 0, g.announced}
   end

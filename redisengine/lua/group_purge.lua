@@ -8,8 +8,8 @@
 --         most   1...1000 messages
 -- RETURNS {'config', value} | {'ok', removed, how many there were}
 --
--- @include guard clock now limits numbers group_closing soonest bucket message log ranges upcoming types entering
--- @include group_head pages group_types group held group_look group_mark group_close group_begin
+-- @include guard clock now limits numbers group_closing limiter soonest bucket message log ranges upcoming types
+-- @include entering group_head pages group_types group held group_look group_mark group_close group_begin
 local function set_of(name)
   return ({ready = ready, delayed = waiting, blocked = blocked, leased = leased, dead = dead})[name]
 end

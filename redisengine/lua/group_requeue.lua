@@ -9,8 +9,8 @@
 -- RETURNS {'config', value} | {'ok', {outcome, place, state}, ...}: the new state, 'none', 'beyond', or 'conflict'
 --         with the state of the message
 --
--- @include guard clock now limits numbers group_closing soonest bucket message log ranges upcoming types entering
--- @include group_head pages group_types group held group_find group_look group_mark group_close group_begin
+-- @include guard clock now limits numbers group_closing limiter soonest bucket message log ranges upcoming types
+-- @include entering group_head pages group_types group held group_find group_look group_mark group_close group_begin
 -- key_in returns the key of a copy.
 local function key_in(pos)
   local failures, _, _, value = read_copy(pos)

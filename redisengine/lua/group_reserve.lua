@@ -18,8 +18,8 @@
 --         stream. more is 1 if more steps are needed, 2 if the next message does not fit: its body has no room, or one
 --         of the messages is a suspect. before is how many held messages come before the new ones
 --
--- @include guard clock now limits numbers group_closing soonest bucket message log ranges upcoming types entering
--- @include group_head pages group_types group held group_look group_mark group_close group_begin
+-- @include guard clock now limits numbers group_closing limiter soonest bucket message log ranges upcoming types
+-- @include entering group_head pages group_types group held group_look group_mark group_close group_begin
 local full         -- whether a message was left because it does not fit into the answer
 local ends         -- when the leases end
 local bytes        -- the remaining room
@@ -198,6 +198,12 @@ local function hand_out(most)
   if not full then lease_again(most - #again / 4 - #fresh) end
   return rest
 end
+
+-- note_deliveries notes the messages that are handed out for the limiter.
+local function note_deliveries()
+  for i = 1, #again, 4 do limiter.deliver(again[i], ends) end
+  for i = 1, #fresh do limiter.deliver(pos_of(parse_id(fresh[i][1])), ends) end
+end
 -- @call
 full, again, fresh, before, bytes = false, {}, {}, 0, tonumber(room)
 ends = ahead(lease == '0' and own.lease or tonumber(lease))
@@ -205,11 +211,13 @@ g.called = now
 note_consumer()
 closing.keep()
 local more = group_forward() or more_due
-local most = math.min(tonumber(max), group_open())
+limiter.begin()
+local most = math.min(tonumber(max), bucket.open())
 local left = most > 0 and hand_out(most)
 local delivered = #again / 4 + #fresh
 if delivered == 0 and left then more = true end
 count('delivered', delivered)
-take_rate(delivered)
+if adapt then note_deliveries() end
+bucket.take(delivered)
 group_close()
 return {'ok', full and 2 or more and 1 or 0, now, ends, again, fresh, before}

@@ -9,8 +9,8 @@
 -- RETURNS {'config', value} | {'behind'} if the call has to be repeated | {'ok', clipped, skipped, replayed}
 --         {'future', last} for a place beyond the end or a time ahead of the clock
 --
--- @include guard clock now limits numbers group_closing soonest bucket message log ranges upcoming types entering
--- @include group_head pages group_types group held group_look group_mark group_close group_begin
+-- @include guard clock now limits numbers group_closing limiter soonest bucket message log ranges upcoming types
+-- @include entering group_head pages group_types group held group_look group_mark group_close group_begin
 -- @call
 local first, ms, clipped = topic.first, topic.first_ms, 0
 if to == 'end' then

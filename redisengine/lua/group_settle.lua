@@ -5,20 +5,24 @@
 --         run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
 --         acks  how many triples follow: acks without more, by token: the token, the first ordinal, and a bitmap of
---               the ordinals
+--               the ordinals. If the limits adapt there are none, because the limiter needs the order of the outcomes
 --         then the triples; then each other outcome as a packed array: the token, the place, how it ends (ack, nack,
 --         release, bury), a delay in microseconds, -1 for none, the error text, and the ID that the place is; and, of
 --         a release that closes the group, for how many microseconds and the reason
 -- RETURNS {'config', value}
---         {'ok', {bitmap, ...}, {i, ...}}: for each triple the messages that were not current, '' for none; and the
---         places, from 1, of other outcomes that were not current
+--         {'ok', {bitmap, ...}, {i, ...}, changed}: for each triple the messages that were not current, '' for none;
+--         the places, from 1, of other outcomes that were not current; and changed as in settle
 --
--- @include guard clock now limits due_at numbers group_closing soonest bucket message log ranges upcoming types
--- @include entering group_head pages group_types group backoff held group_look group_mark group_close group_begin
+-- @include guard clock now limits due_at numbers group_closing limiter soonest bucket outcome message log ranges
+-- @include upcoming types entering group_head pages group_types group backoff held group_look group_mark group_close
+-- @include group_begin
 local FIRST = 6 -- the place of the first triple
 local ended  -- whether a delivery has ended
 local opened -- by token, the ranges of outcomes other than plain acks
 local settle = {}
+
+-- The class of an outcome for the limiter. A release with slow is an overload.
+local classes = {ack = 'success', nack = 'failure', release = 'neutral', bury = 'neutral'}
 
 -- current returns the message with an ordinal if it is leased under a token outside of a range.
 local function current(t, ordinal)
@@ -56,10 +60,7 @@ end
 function settle.release(m, o)
   count('released')
   come_back(m, 'release', o[4] >= 0 and due_at(o[4]) or now, '')
-  if o[7] then
-    count('slowed')
-    closing.extend(o[7], o[8])
-  end
+  if o[7] then count('slowed') end
 end
 
 function settle.bury(m, o)
@@ -100,6 +101,7 @@ end
 -- @call
 local triples, lost, places = tonumber(acks), {}, {}
 ended, opened = false, {}
+limiter.begin()
 for i = 1, triples do
   local at = FIRST + 3 * (i - 1)
   lost[i] = ack_bits(ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2])
@@ -114,6 +116,7 @@ for i = FIRST + 3 * triples, #ARGV do
     count('missed')
     forget(m)
   else
+    outcome.note(o[2], o[7] and 'overload' or classes[o[3]], o[7], o[8])
     settle[o[3]](m, o)
   end
   if block then
@@ -126,4 +129,4 @@ for _, block in next, opened do -- after the messages are stored elsewhere, so t
   if block then write_block(block) end
 end
 group_close(ended)
-return {'ok', lost, places}
+return {'ok', lost, places, outcome.report()}

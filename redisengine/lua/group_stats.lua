@@ -6,12 +6,13 @@
 -- ARGV    clock version limits group  as in group_reserve
 -- RETURNS {'config', value} | {'behind'}, as in group_get
 --         {'ok', now, {delayed, ready, blocked, leased, dead}, oldest, next, numbers, last, needed, full, {n, key,
---         ...}, parked, {consumer, moment, ...}, until, reason}: sizes by the clock; when the oldest ready message was
---         due and when the next delayed one will be, 0 for none; the group's numbers, packed; the last ordinal; the
---         entry time of the first needed message, 0 for none; 1 at max_held, then the keys that block most, each after
---         its number; 1 if the group is parked; when the group opens, 0 for an open one, and why it is closed
+--         ...}, parked, {consumer, moment, ...}, until, reason, factor, probing}: sizes by the clock; when the oldest
+--         ready message was due and when the next delayed one will be, 0 for none; the group's numbers, packed; the
+--         last ordinal; the entry time of the first needed message, 0 for none; 1 at max_held, then the keys that block
+--         most, each after its number; 1 if the group is parked; when the group opens, 0 for an open one, and why it is
+--         closed; the factor of the limiter, '' if the limits do not adapt, and 1 if the group is in probing
 --
--- @include guard clock now limits numbers group_closing message log group_head pages group
+-- @include guard clock now limits numbers group_closing limiter message log group_head pages group
 local HOUR = 3600000
 
 -- needed_since returns the entry time of the first message that the group needs, 0 for none.
@@ -60,11 +61,12 @@ local size = {
   call('ZCARD', dead),
 }
 local next_due = call('ZRANGEBYSCORE', waiting, '(' .. now_text, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
-local closed = closing.opens()
+local closed, state = closing.opens(), limiter.state()
 local full = topic.last > g.cursor and held_size() >= own.max_held
 return {
   'ok', now, size, oldest_ready(), tonumber(next_due) or 0, pack_head(g, GROUP), topic.last, needed_since(),
   full and 1 or 0, full and own.keyed and hottest() or {}, is_parked(g) and 1 or 0,
   call('ZRANGEBYSCORE', consumers, text_of(now - HOUR), '+inf', 'WITHSCORES', 'LIMIT', '0', '1000'),
   closed or 0, closed and call('HGET', tally, 'closed_reason') or '',
+  state and string.format('%.17g', state.factor) or '', state and state.probing or 0,
 }

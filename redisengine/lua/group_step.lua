@@ -7,8 +7,8 @@
 --         forward  '1' to take leases back and make messages ready as well; '2' to do that without a trim of the log
 -- RETURNS {'config', value} | {'ok', more, now, end of the first lease or 0}
 --
--- @include guard clock now limits numbers group_closing soonest bucket message log ranges upcoming types entering
--- @include group_head pages group_types group held group_look group_mark group_close group_begin
+-- @include guard clock now limits numbers group_closing limiter soonest bucket message log ranges upcoming types
+-- @include entering group_head pages group_types group held group_look group_mark group_close group_begin
 if forward == '2' then given_up = MOST_FREED end -- the topic's own step has trimmed
 local more = forward ~= '0' and group_forward() or more_due
 local free = false

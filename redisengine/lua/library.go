@@ -34,9 +34,9 @@ var concerns = []concern{
 	{
 		name: "jobs",
 		pieces: strings.Fields(`
-			guard clock now limits version ticks pending policy job sets keys finish find due_at backoff closing
-			soonest bucket moments marker wake mark_new pushing forward ulid close less behind report counters`),
-		rare: strings.Fields("version find due_at backoff mark_new pushing forward ulid less behind report counters"),
+			guard clock now limits closing limiter version ticks pending policy job sets keys finish find due_at backoff
+			soonest bucket outcome moments marker wake mark_new pushing forward ulid close less behind report counters`),
+		rare: strings.Fields("version find due_at backoff outcome mark_new pushing forward ulid less behind report counters"),
 		scripts: strings.Fields(`
 			push reserve settle extend step get peek list stats idle look holding overdue mark
 			delete promote update requeue purge configure destroy slow`),
@@ -44,7 +44,7 @@ var concerns = []concern{
 	{
 		name: "schedules",
 		pieces: strings.Fields(`
-			guard clock now limits ticks pending policy job sets keys finish find due_at closing soonest bucket
+			guard clock now limits closing limiter ticks pending policy job sets keys finish find due_at soonest bucket
 			moments marker wake pushing schedule put_schedule less behind`),
 		scripts: strings.Fields(`
 			schedule_put schedule_set schedule_drop schedule_get schedule_list schedule_fire
@@ -53,17 +53,18 @@ var concerns = []concern{
 	{
 		name: "check",
 		pieces: strings.Fields(`
-			guard clock now limits ticks pending careful policy job sets keys finish counters closing soonest bucket
-			moments marker wake judge mend close`),
+			guard clock now limits closing limiter limiter_check ticks pending careful policy job sets keys finish
+			counters soonest bucket moments marker wake judge mend close`),
+		rare:    strings.Fields("limiter_check"),
 		scripts: strings.Fields("check_page check_job check_entry check_shard"),
 	},
 	{
 		name: "topics",
 		pieces: strings.Fields(`
-			guard clock now limits version due_at numbers group_closing soonest bucket message log ranges upcoming
-			types entering topic group_head pages group_types group backoff held less behind group_find group_look
-			group_mark group_close group_begin`),
-		rare: strings.Fields("version due_at backoff topic less behind group_find"),
+			guard clock now limits version due_at numbers group_closing limiter limiter_check soonest bucket outcome
+			message log ranges upcoming types entering topic group_head pages group_types group backoff held less behind
+			group_find group_look group_mark group_close group_begin`),
+		rare: strings.Fields("version due_at limiter_check outcome backoff topic less behind group_find"),
 		scripts: strings.Fields(`
 			topic_publish topic_read topic_step topic_stats topic_delayed topic_message topic_cancel
 			topic_configure topic_destroy topic_check

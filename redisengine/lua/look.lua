@@ -12,13 +12,15 @@
 --         announced    the time for which a process keeps a timer, 0 for none
 --         due          1 if a tick is due
 --
--- @include clock now limits ticks closing soonest bucket moments
+-- @include clock now limits closing limiter ticks soonest bucket moments
 local result, looked = {us}, 0
 for i = 0, #KEYS / 8 - 1 do
   local version, limits = ARGV[2 + 2 * i], ARGV[3 + 2 * i]
   config, delayed, ready, blocked, leased, expiry, tally, ticks = unpack(KEYS, 8 * i + 1, 8 * i + 8)
   ticks_changed()
   closing.forget()
+  limiter.forget()
+  bucket.forget()
   if call('GETRANGE', config, '0', '15') ~= version then
     result[#result + 1] = {-1, 0, 0, 0}
   else

@@ -7,7 +7,7 @@
 --         id  the alias of its ID, as in include/find.lua
 -- RETURNS {'config', value} | {'none'} | {'conflict', state} | {'ok'}
 --
--- @include guard clock now limits ticks pending policy job sets keys finish find closing soonest bucket moments
+-- @include guard clock now limits closing limiter ticks pending policy job sets keys finish find soonest bucket moments
 -- @include marker wake close
 bound_by(limits)
 wakes = true

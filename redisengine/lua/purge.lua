@@ -8,8 +8,8 @@
 --         most   1...1000 jobs
 -- RETURNS {'config', value} | {'ok', removed, how many there were}
 --
--- @include guard clock now limits ticks pending policy job sets keys finish closing soonest bucket moments marker
--- @include wake close
+-- @include guard clock now limits closing limiter ticks pending policy job sets keys finish soonest bucket moments
+-- @include marker wake close
 local function set_of(name)
   return ({delayed = delayed, ready = ready, blocked = blocked, leased = leased, dead = dead, done = done})[name]
 end

@@ -23,7 +23,7 @@
 --         with the state; 'merged' with the number and own alias; 'full'; 'ttl' if the TTL ends before the job is due;
 --         'taken' if another job has the number
 --
--- @include guard clock now limits ticks pending policy job sets keys finish find due_at closing soonest bucket
+-- @include guard clock now limits closing limiter ticks pending policy job sets keys finish find due_at soonest bucket
 -- @include moments marker wake mark_new pushing
 local FIRST = 6 -- the place of the first number
 

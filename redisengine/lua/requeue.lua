@@ -13,7 +13,7 @@
 --         {'ok', {outcome, ...}, ...} for each job: {'none'}, {'conflict', state}, {state, number, own alias}, or
 --         {'merged', number, own alias, number and own alias of the job that it was merged into}
 --
--- @include guard clock now limits ticks pending policy job sets keys finish find closing soonest bucket moments
+-- @include guard clock now limits closing limiter ticks pending policy job sets keys finish find soonest bucket moments
 -- @include marker wake close
 local function requeue(j)
   if not j then return {'none'} end

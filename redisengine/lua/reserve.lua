@@ -22,8 +22,8 @@
 --                  has no room or one of the jobs is a suspect; 4 more if a tick is due, which only a call reports that
 --                  looked for the next moment
 --
--- @include guard clock now limits ticks pending policy job sets keys finish closing soonest bucket moments marker
--- @include wake forward
+-- @include guard clock now limits closing limiter ticks pending policy job sets keys finish soonest bucket moments
+-- @include marker wake forward
 local RUN_SIZE = 26 -- bytes of a run state, without the rest
 local full         -- whether a deliverable job was left because it does not go with the others
 local changed      -- whether anything but leases has changed
@@ -334,7 +334,13 @@ closing.keep()
 full, changed, texts = false, false, {}
 local more = forward()
 local usual = ahead(lease == '0' and 30000000 or tonumber(lease))
-local numbers, found, runs, delivered, ends, large = take(math.min(tonumber(max), open()), usual)
+limiter.begin()
+local numbers, found, runs, delivered, ends, large = take(math.min(tonumber(max), bucket.open()), usual)
+if adapt then
+  for i, n in ipairs(numbers) do
+    if found[i] then limiter.deliver(n, tonumber(ends[i] or usual)) end
+  end
+end
 
 -- The marker comes first, for it alone was not read and may be refused.
 local marked_now = mark_left(#numbers, earliest(ends, usual))
@@ -346,10 +352,11 @@ check_kinds()
 leave_ready(numbers)
 if delivered > 0 then count('delivered', delivered) end
 flush_last(looks)
-take_rate(delivered)
+bucket.take(delivered)
 if looks then wake() end
 write_tally()
 closing.save()
+limiter.save()
 local code, together = full and 2 or more and 1 or 0, table.concat(numbers)
 if looks and (first_tick() or math.huge) <= now then code = code + 4 end
 if has_options() or has_runs() then

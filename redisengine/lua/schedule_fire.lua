@@ -23,7 +23,7 @@
 --         status   of each item: 'not_found', 'stale', 'early', 'full', 'taken' if another job has the number, 'fired'
 --         outcome  of its run: 'created', or as in push
 --
--- @include guard clock now limits ticks pending policy job sets keys finish find due_at closing soonest bucket
+-- @include guard clock now limits closing limiter ticks pending policy job sets keys finish find due_at soonest bucket
 -- @include moments marker wake pushing schedule
 local MOST_MISSED = 1000 -- of one item
 

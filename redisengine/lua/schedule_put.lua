@@ -10,7 +10,8 @@
 --         most   how many schedules the shard may have
 -- RETURNS {'config', value} | {'ok'} | {'changed'} if the stored schedule is another one | {'full'}
 --
--- @include guard clock now limits ticks pending closing soonest bucket moments marker wake schedule put_schedule
+-- @include guard clock now limits closing limiter ticks pending soonest bucket moments marker wake schedule
+-- @include put_schedule
 bound_by(limits)
 local stored = call('HGET', schedules, name)
 if string.sub(stored or '', 1, SCHEDULE_HEAD) ~= old then return {'changed'} end

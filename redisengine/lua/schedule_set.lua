@@ -9,7 +9,8 @@
 --         new   what replaces it
 -- RETURNS {'config', value} | {'ok'} | {'changed'} if the stored schedule is another one
 --
--- @include guard clock now limits ticks pending closing soonest bucket moments marker wake schedule put_schedule
+-- @include guard clock now limits closing limiter ticks pending soonest bucket moments marker wake schedule
+-- @include put_schedule
 bound_by(limits)
 local stored = call('HGET', schedules, name)
 if not stored or string.sub(stored, 1, SCHEDULE_HEAD) ~= old then return {'changed'} end

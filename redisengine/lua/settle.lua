@@ -9,10 +9,11 @@
 --         number; a delay in microseconds, -1 for none; the error text; the result; the own ID of the job; and, of a
 --         release that closes the shard, for how many microseconds and the reason
 -- RETURNS {'config', value}
---         {'ok', i, j, ...}: the positions, from 1, of outcomes whose receipt is not current
+--         {'ok', changed, i, j, ...}: the positions, from 1, of outcomes whose receipt is not current. changed is what
+--         the outcomes have changed of closing and limiter, nil for nothing, as in include/outcome.lua
 --
--- @include guard clock limits ticks pending policy job sets keys finish due_at backoff closing soonest bucket moments
--- @include marker wake forward ulid close
+-- @include guard clock limits closing limiter ticks pending policy job sets keys finish due_at backoff soonest bucket
+-- @include outcome moments marker wake forward ulid close
 local MOST_RELEASES = 1000 -- of a job: a release that closes the shard is a nack then
 local settle = {}
 
@@ -59,19 +60,13 @@ function settle.nack(j, o)
 end
 
 function settle.release(j, o)
-  local due, slow = o[3] >= 0 and due_at(o[3]) or j.due, o[7]
+  local due = o[3] >= 0 and due_at(o[3]) or j.due
   local r = running(j)
-  -- Each delivery that has ended was a failure, a stall or a release.
-  if slow and r.ended - r.failures - r.stalls >= MOST_RELEASES then
-    settle.nack(j, o)
-    return
-  end
   r.ended = r.ended + 1
   count('released')
   come_back(j, 'release', due, '')
-  if slow then
+  if o[7] then
     count('slowed')
-    closing.extend(slow, o[8])
     wakes = true
   end
 end
@@ -82,7 +77,18 @@ function settle.bury(j, o)
   die(j, o[4])
 end
 
+-- bound_slow makes a nack of a release with slow after too many releases.
+local function bound_slow(j, o)
+  if not o[7] then return end
+  local r = running(j)
+  -- Each delivery that has ended was a failure, a stall or a release.
+  if r.ended - r.failures - r.stalls >= MOST_RELEASES then o[1], o[7] = 'nack', nil end
+end
+
 local FIRST = 4 -- the place of the first outcome
+
+-- The class of an outcome for the limiter. A release with slow is an overload.
+local classes = {ack = 'success', nack = 'failure', release = 'neutral', bury = 'neutral'}
 
 -- An outcome that says no more than its number.
 local first = {'ack', 1, -1, '', '', ''}
@@ -303,6 +309,7 @@ local function settle_all(args, texts, runs)
     elseif not j and not touched[n] then
       settled[n] = true
       acked = acked + 1
+      outcome.note(n, 'success')
       zrem(leased, n)
       hdel(records, n)
     else
@@ -311,6 +318,8 @@ local function settle_all(args, texts, runs)
         lost[#lost + 1] = i
       else
         settled[n] = true
+        bound_slow(j, o)
+        outcome.note(n, o[7] and 'overload' or classes[o[1]], o[7], o[8])
         settle[o[1]](j, o)
       end
     end
@@ -337,8 +346,9 @@ if together and not holds and not has_options() and not has_runs() then
   lost = ack_records(ARGV) -- without the clock
 else
   read_clock()
-  if together then lost, texts, runs = ack_together(ARGV) end
+  limiter.begin()
+  if together and not adapt then lost, texts, runs = ack_together(ARGV) end
   lost = lost or settle_all(ARGV, texts, runs)
 end
 close()
-return {'ok', unpack(lost)}
+return {'ok', outcome.report(), unpack(lost)}

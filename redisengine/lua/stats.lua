@@ -3,18 +3,20 @@
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 --         schedules ticks
--- ARGV    clock version  as in reserve
+-- ARGV    clock version limits  as in reserve
 --         from  the rank from which to search the oldest ready job, as the call before returned it; '' for the first
 -- RETURNS {'config', value} | {'behind'} if the shard needs steps first
 --         {'ok', now, {delayed, ready, blocked, leased, dead, done}, oldest, next, {field, n, ...}, rest,
---         schedules, tick, until, reason}
+--         schedules, tick, until, reason, factor, probing}
 --         the sizes are by the clock
 --         oldest  when the oldest ready job was due; next when the next delayed one will be; 0: none
 --         schedules  how many schedules there are, and tick the first tick, 0 for none
 --         until   when the shard opens, 0 for an open one; reason why it is closed
+--         factor  of the limiter, '' if the limits do not adapt; probing 1 if the shard is in probing
 --         rest    the rank at which to continue the search for the oldest, '' for the end
 --
--- @include guard clock now limits ticks pending policy job sets closing counters
+-- @include guard clock now limits closing limiter ticks pending policy job sets counters
+bound_by(limits)
 local size = {}
 for i, set in ipairs({delayed, ready, blocked, leased, dead, done}) do size[i] = call('ZCARD', set) end
 local oldest = now
@@ -56,8 +58,9 @@ for i, n in ipairs(call('HMGET', tally, unpack(counters))) do
   counts[2 * i - 1], counts[2 * i] = counters[i], n or '0'
 end
 rank = rank and string.format('%.0f', rank) or ''
-local closed = closing.opens()
+local closed, state = closing.opens(), limiter.state()
 local why = closed and call('HGET', tally, 'closed_reason') or ''
 return {
   'ok', now, size, oldest, next_due or '0', counts, rank, call('ZCARD', ticks), first_tick() or 0, closed or 0, why,
+  state and string.format('%.17g', state.factor) or '', state and state.probing or 0,
 }

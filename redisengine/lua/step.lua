@@ -6,8 +6,8 @@
 -- ARGV    clock version limits  as in reserve
 -- RETURNS {'config', value} | {'ok', more, now, end of the first lease or 0, first tick or 0}
 --
--- @include guard clock now limits ticks pending policy job sets keys finish closing soonest bucket moments marker
--- @include wake forward close
+-- @include guard clock now limits closing limiter ticks pending policy job sets keys finish soonest bucket moments
+-- @include marker wake forward close
 bound_by(limits)
 local more = forward()
 wakes = true

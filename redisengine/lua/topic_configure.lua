@@ -11,8 +11,8 @@
 --         limits, packed
 -- RETURNS {'config', value} of the newer one | {'ok'}
 --
--- @include clock now limits version numbers group_closing soonest bucket message log upcoming group_head group_types
--- @include group_look group_mark
+-- @include clock now limits version numbers group_closing limiter soonest bucket message log upcoming group_head
+-- @include group_types group_look group_mark
 local EACH = 15 -- keys of a group
 local FIRST = 4 -- keys before the groups
 
@@ -44,6 +44,8 @@ local function give(keys, args, i, was)
   bind(keys, i)
   local text = call('HGET', heads, name)
   this_group, g = name, text and unpack_head(text, GROUP)
+  limiter.forget()
+  bucket.forget()
   if text and not g and gone ~= '1' then return end -- Check names the damaged numbers
   if gone == '1' or g and g.birth ~= birth then
     call('UNLINK', unpack(keys, FIRST + EACH * (i - 1) + 1, FIRST + EACH * i))
@@ -60,7 +62,10 @@ local function give(keys, args, i, was)
   g.idle = own.idle
   if paused then call('ZREM', marker, 'now', 'later') end
   g.announced = 0
+  if not adapt then call('HDEL', tally, 'limiter') end
+  limiter.apply() -- the floor may be higher
   mark_group()
+  limiter.save()
   call('HSET', heads, name, pack_head(g, GROUP))
 end
 -- @call

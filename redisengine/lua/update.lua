@@ -14,7 +14,7 @@
 -- RETURNS {'config', value} | {'none'} | {'conflict', state} | {'changed'} | {'ok'}
 --         {'ttl'} if the TTL ends before the job is due
 --
--- @include guard clock now limits ticks pending policy job sets keys finish find due_at closing soonest bucket
+-- @include guard clock now limits closing limiter ticks pending policy job sets keys finish find due_at soonest bucket
 -- @include moments marker wake close
 -- new_times are the job's due moment and expiry after the update; false for the first if the job would end before it
 -- is due.

@@ -84,6 +84,7 @@ type Summary struct {
 	// Throttle belongs to the configuration with this version.
 	Throttle contract.Throttle
 	Delivery duly.DeliveryMode
+	Adapts   bool   // whether the limits adapt
 	Swept    uint64 // number of the last sweep that found the queue
 }
 
@@ -106,7 +107,7 @@ func newSummary(q *Queue, other *Summary) *Summary {
 	// Without the clone, the summary would keep the whole configuration in memory.
 	return &Summary{
 		Version: strings.Clone(q.Version), Limits: limits, Throttle: contract.ThrottleOf(q.Config),
-		Delivery: q.Config.Delivery,
+		Delivery: q.Config.Delivery, Adapts: q.Config.Adapt.Adaptive(),
 	}
 }
 

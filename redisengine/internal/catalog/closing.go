@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
@@ -29,10 +30,18 @@ func (e *Catalog) LastClosing(ctx context.Context, q *Queue) (last duly.Closing,
 
 // Reopen opens every shard of a queue or a group.
 func (e *Catalog) Reopen(ctx context.Context, q *Queue) error {
-	return Parallel(q.Shards, func(s *Shard) error {
-		_, _, err := e.slow(ctx, q, s, openShard, "")
+	var stopped atomic.Bool // whether a shard was in probing
+	err := Parallel(q.Shards, func(s *Shard) error {
+		r, err := e.callSlow(ctx, q, s, openShard, "")
+		if err == nil && codec.Integer(&r.Rest[3]) < 0 {
+			stopped.Store(true)
+		}
 		return err
 	})
+	if stopped.Load() {
+		e.Settings.Logger.Info("a queue is no longer probing", "queue", q.Ref.String())
+	}
+	return err
 }
 
 // CloseOthers closes the other shards of a queue or a group for as long as the shard with that index
@@ -56,17 +65,20 @@ func (e *Catalog) CloseOthers(ctx context.Context, q *Queue, index int) error {
 	})
 }
 
-// slow runs the script of that name on a shard. left is how long the shard stays closed, in µs on
-// its own clock.
+// callSlow runs the script slow on a shard.
+func (e *Catalog) callSlow(ctx context.Context, q *Queue, s *Shard, slow, reason string) (Reply, error) {
+	if q.View != nil {
+		return e.CallGroup(ctx, q, s, store.ScriptGroupSlow, slow, reason)
+	}
+	return e.Call(ctx, q, s, store.ScriptSlow, s.Limits, slow, reason)
+}
+
+// slow is callSlow that reads the closing of the shard. left is how long the shard stays closed, in µs
+// on its own clock.
 func (e *Catalog) slow(ctx context.Context, q *Queue, s *Shard, slow, reason string) (
 	c contract.Closing, left int64, err error,
 ) {
-	var r Reply
-	if q.View != nil {
-		r, err = e.CallGroup(ctx, q, s, store.ScriptGroupSlow, slow, reason)
-	} else {
-		r, err = e.Call(ctx, q, s, store.ScriptSlow, s.Limits, slow, reason)
-	}
+	r, err := e.callSlow(ctx, q, s, slow, reason)
 	if err != nil {
 		return c, 0, err
 	}

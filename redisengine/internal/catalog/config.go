@@ -40,6 +40,7 @@ type storedConfig struct {
 	MaxLeased int           `json:"max_leased"`
 	Rate      float64       `json:"rate"`
 	Burst     int           `json:"burst,omitempty"`
+	Adapt     float64       `json:"adapt,omitempty"` // the floor; missing means that the limits do not adapt
 	Topic     *storedTopic  `json:"topic,omitempty"`
 	Push      *storedPush   `json:"push,omitempty"` // nil unless the queue is a push queue
 }
@@ -124,6 +125,7 @@ func storeConfig(c duly.QueueConfig, gone bool) storedConfig {
 		Backoff: d.Backoff,
 		Lease:   d.Lease, TTL: d.TTL, DeadAge: c.DeadAge, DeadCount: c.DeadCount, MaxJobs: c.MaxJobs, MaxLeased: c.MaxLeased,
 		Rate: c.Rate.PerSecond, Burst: c.Rate.Burst, Retain: retainStored(d.Retain), Push: storePush(c),
+		Adapt: adaptStored(c.Adapt),
 	}
 }
 
@@ -133,7 +135,7 @@ func (s *storedConfig) config() duly.QueueConfig {
 		Delivery: duly.DeliverPull, Shards: s.Shards, DeadAge: s.DeadAge, DeadCount: s.DeadCount, MaxJobs: s.MaxJobs,
 		MaxLeased: s.MaxLeased, Paused: s.Paused,
 		Rate:  duly.Rate{PerSecond: s.Rate, Burst: s.Burst},
-		Adapt: duly.Adapt{Floor: duly.None},
+		Adapt: duly.Adapt{Floor: cmp.Or(s.Adapt, duly.None)},
 		Defaults: duly.Defaults{
 			Tries: s.Tries, MaxStalls: s.MaxStalls, Backoff: s.Backoff, Lease: s.Lease, TTL: s.TTL,
 			Retain: cmp.Or(s.Retain, duly.None),
@@ -141,6 +143,14 @@ func (s *storedConfig) config() duly.QueueConfig {
 	}
 	s.Push.read(&c)
 	return c
+}
+
+// adaptStored returns the stored form of a floor: zero for none.
+func adaptStored(a duly.Adapt) float64 {
+	if !a.Adaptive() {
+		return 0
+	}
+	return a.Floor
 }
 
 // retainStored returns the stored form of a default for Retain: zero for none.

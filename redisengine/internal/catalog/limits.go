@@ -18,7 +18,7 @@ func packLimits(c duly.QueueConfig, i int) string {
 	}
 
 	var w codec.Packer
-	w.Array(8)
+	w.Array(9)
 	packQueueLimits(&w, c, i)
 	return string(w)
 }
@@ -45,12 +45,17 @@ func packQueueLimits(w *codec.Packer, c duly.QueueConfig, i int) {
 	w.Integer(codec.MillisOrNone(c.DeadAge))
 	w.Integer(int64(part.DeadCount))
 	w.Integer(int64(contract.ShardPart(duly.MaxDone, c.Shards, i)))
+	if c.Adapt.Adaptive() {
+		w.Text(strconv.FormatFloat(c.Adapt.Floor, 'g', -1, 64))
+	} else {
+		w.No()
+	}
 }
 
 // packGroup packs one shard's part of a group's limits, as include/group_head.lua reads them.
 func packGroup(t duly.TopicConfig, c duly.QueueConfig, i int) string {
 	var w codec.Packer
-	w.Array(22)
+	w.Array(23)
 	packQueueLimits(&w, c, i)
 	// A shard with a part of 0 would never deliver, so each shard gets at least 1.
 	w.Integer(int64(max(1, contract.ShardPart(c.Group.MaxHeld, c.Shards, i))))

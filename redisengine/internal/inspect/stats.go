@@ -55,7 +55,7 @@ func (e *Inspector) stats(ctx context.Context, ref duly.QueueRef) (st duly.Stats
 // shardStats adds the stats of one shard. If very many priorities are in use, several calls look
 // for the oldest ready job. Each continues at a higher rank.
 func (e *Inspector) shardStats(ctx context.Context, q *catalog.Queue, s *catalog.Shard, st *duly.Stats) error {
-	r, err := e.CallWhenStepped(ctx, q, s, store.ScriptStats, "")
+	r, err := e.CallWhenStepped(ctx, q, s, store.ScriptStats, s.Limits, "")
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (e *Inspector) shardStats(ctx context.Context, q *catalog.Queue, s *catalog
 			return e.UnexpectedReply("stats")
 		}
 		before = from
-		if r, err = e.CallWhenStepped(ctx, q, s, store.ScriptStats, codec.Text(&r.Rest[5])); err != nil {
+		if r, err = e.CallWhenStepped(ctx, q, s, store.ScriptStats, s.Limits, codec.Text(&r.Rest[5])); err != nil {
 			return err
 		}
 		addOldest(st, r.Rest)
@@ -96,6 +96,7 @@ func addStats(st *duly.Stats, r []rueidis.RedisMessage) {
 	st.Schedules += codec.Integer(&r[6])
 	closing := contract.Closing{Until: codec.Integer(&r[8]), Reason: codec.Text(&r[9])}
 	st.Closing = contract.LaterClosing(st.Closing, closing.Info())
+	codec.AddLimiter(st, &r[10], &r[11])
 	fields := codec.Elements(&r[4])
 	for i := 0; i+1 < len(fields); i += 2 {
 		if field, ok := counters[codec.Text(&fields[i])]; ok {

@@ -75,6 +75,7 @@ func (s *survey) ref(i int) duly.QueueRef {
 func (s *survey) ask(ctx context.Context, queues []*catalog.Summary) error {
 	idle := &catalog.MultiCall{Catalog: s.e.Catalog, QueueOf: s.ref, Script: store.ScriptIdle, Keys: idleKeys,
 		MaxShards: maxIdle, Paced: true}
+	var adaptive []catalog.Target
 	for i, q := range queues {
 		if s.ref(i).IsGroup() {
 			continue
@@ -85,6 +86,11 @@ func (s *survey) ask(ctx context.Context, queues []*catalog.Summary) error {
 		}
 		s.queues[i].Throttle, s.queues[i].Stats.Delivery = q.Throttle, q.Delivery
 		for k := range q.Limits {
+			// The limiter of a shard has a state even without jobs.
+			if q.Adapts {
+				adaptive = append(adaptive, catalog.Target{Queue: i, Shard: k, Summary: q})
+				continue
+			}
 			idle.Add(catalog.Target{Queue: i, Shard: k, Summary: q}, q.Version)
 		}
 	}
@@ -93,9 +99,9 @@ func (s *survey) ask(ctx context.Context, queues []*catalog.Summary) error {
 		Catalog: s.e.Catalog, QueueOf: s.ref, Script: store.ScriptStats, Keys: store.ShardKeys[:], MaxShards: 1,
 		Paced: true,
 	}
-	add := func(at catalog.Target) { busy.Add(at, s.e.Clock(), at.Version, "") }
+	add := func(at catalog.Target) { busy.Add(at, s.e.Clock(), at.Version, at.Limits[at.Shard], "") }
 	// In a cluster each call covers one shard anyway, so the full stats are read at once.
-	for _, at := range idle.Singles() {
+	for _, at := range append(idle.Singles(), adaptive...) {
 		add(at)
 	}
 

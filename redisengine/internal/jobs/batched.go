@@ -25,6 +25,7 @@ type Jobs struct {
 	repairer *maintain.Repairer
 
 	consumers consumers
+	limits    limitLog
 	// pushes and reserves select the shards of calls that may use any shard.
 	pushes, reserves run
 }
@@ -109,6 +110,7 @@ type BatchReply struct {
 	from    int                    // for pushes: the index of the caller's first item in the batch
 	Lost    []int                  // for settles and deletes: indexes of receipts that are not current, or of unknown IDs
 	durable error                  // set if the change was stored but not confirmed
+	closed  bool                   // for settles: whether the caller has to close the other shards of the queue
 }
 
 // failure is the error of an unreachable node of a cluster, or of a part of a call. An error of a

@@ -104,6 +104,10 @@ func (e *Jobs) sendGroupSettle(q *catalog.Queue, s *catalog.Shard) func(context.
 				case seen[receipt] || outcome != "" && slices.Contains(acks, receipt):
 					// The first outcome of a receipt counts.
 					lost = append(lost, at)
+				// A limiter needs the order of the outcomes, which a bitmap does not have.
+				case outcome == "" && q.Config.Adapt.Adaptive():
+					seen[receipt] = true
+					others, otherAt = append(others, messages.PackAck(messages.ReadHeld(receipt))), append(otherAt, at)
 				case outcome == "":
 					acks, ackAt = append(acks, arg), append(ackAt, at)
 				default:
@@ -135,7 +139,7 @@ func (e *Jobs) sendGroupSettle(q *catalog.Queue, s *catalog.Shard) func(context.
 		}
 		// shareLost walks callers and indexes together.
 		slices.Sort(lost)
-		shareLost(calls, lost, durable)
+		shareLost(calls, lost, durable, e.noteLimits(q, &r.Rest[2]))
 		return nil
 	}
 }

@@ -59,7 +59,7 @@ func (e *Jobs) sendDelete(q *catalog.Queue, s *catalog.Shard) func(context.Conte
 		if err != nil {
 			return err
 		}
-		readLost(calls, r.Rest, nil)
+		readLost(calls, r.Rest, nil, false)
 		return nil
 	}
 }
@@ -96,6 +96,7 @@ type receiptGroup struct {
 	places []int
 	args   []string
 	err    error // the error of all receipts that have no answer
+	closed bool  // whether the limiter of the shard has closed it
 }
 
 // receiptGroups groups a call's receipts by their shards, which are few.
@@ -206,8 +207,8 @@ func (e *Jobs) settle(ctx context.Context, namespace string, outcomes []duly.Set
 	return results, err
 }
 
-// closeOthers closes the other shards of each queue that an outcome has closed. A lost call is not
-// repeated: such a shard learns from its own deliveries.
+// closeOthers closes the other shards of each queue that an outcome or the limiter has closed. A lost
+// call is not repeated: such a shard learns from its own deliveries.
 func (e *Jobs) closeOthers(
 	ctx context.Context, groups *receiptGroups, outcomes []duly.SettleRequest, results []error,
 ) {
@@ -215,7 +216,8 @@ func (e *Jobs) closeOthers(
 		closes := slices.ContainsFunc(g.places, func(i int) bool {
 			return outcomes[i].Slow != nil && *outcomes[i].Slow > 0 && i < len(results) && results[i] == nil
 		})
-		if closes {
+		// Without an answer, the sender may still write to the group.
+		if closes || g.err == nil && g.closed {
 			e.closeOtherShards(ctx, g.target)
 		}
 	}
@@ -280,6 +282,7 @@ func (e *Jobs) settleGroup(ctx context.Context, g *receiptGroup, results []error
 		j := newBatched(len(g.args))
 		j.Args = append(j.Args, g.args...)
 		j.Apply = func(r BatchReply) {
+			g.closed = r.closed
 			for _, i := range r.Lost {
 				results[g.places[i]] = duly.ErrLeaseLost
 			}
@@ -330,33 +333,34 @@ func (e *Jobs) sendSettle(q *catalog.Queue, s *catalog.Shard) func(context.Conte
 		if err != nil {
 			return err
 		}
-		readLost(calls, r.Rest, durable)
+		readLost(calls, r.Rest[1:], durable, e.noteLimits(q, &r.Rest[0]))
 		return nil
 	}
 }
 
 // readLost gives each caller the indexes of its lost items. The script's answer has them in
 // order.
-func readLost(calls []*Batched, places []rueidis.RedisMessage, durable error) {
+func readLost(calls []*Batched, places []rueidis.RedisMessage, durable error, closed bool) {
 	lost := make([]int, len(places))
 	for i := range places {
 		lost[i] = int(codec.Integer(&places[i])) - 1
 	}
-	shareLost(calls, lost, durable)
+	shareLost(calls, lost, durable, closed)
 }
 
 // shareLost gives each caller its lost items. The indexes into the batch count from 0 and are in
-// order. Each caller gets a part of the slice, with its own indexes.
-func shareLost(calls []*Batched, lost []int, durable error) {
+// order. Each caller gets a part of the slice, with its own indexes. If the limiter has closed the
+// shard, the first caller closes the others.
+func shareLost(calls []*Batched, lost []int, durable error, closed bool) {
 	from := 0
-	for _, c := range calls {
+	for i, c := range calls {
 		n := 0
 		for n < len(lost) && lost[n] < from+c.Items {
 			// The slice is reused: each index is changed once, by its owner.
 			lost[n] -= from
 			n++
 		}
-		c.Apply(BatchReply{Lost: lost[:n], durable: durable})
+		c.Apply(BatchReply{Lost: lost[:n], durable: durable, closed: closed && i == 0})
 		lost, from = lost[n:], from+c.Items
 	}
 }

@@ -105,6 +105,7 @@ const (
 	faultSchedule  = "schedule_unreadable" // a schedule whose record cannot be read
 	faultCounters  = "counters_differ"     // the counters do not add up
 	faultMoment    = "moment_missed"       // a due job or tick without a marker
+	faultLimiter   = "limiter_wrong"       // a limiter that does not match the settings or the leased jobs
 )
 
 // scriptFault is a fault as a script returns it.

@@ -242,6 +242,9 @@ func PackOutcome(h Held, o *duly.SettleRequest, position string) string {
 	return string(w)
 }
 
+// PackAck packs a plain ack as PackOutcome packs other outcomes.
+func PackAck(h Held) string { return PackOutcome(h, &duly.SettleRequest{As: duly.Ack}, "") }
+
 // SlowParts returns how many elements PackSlow packs.
 func SlowParts(o *duly.SettleRequest) int {
 	if o.Slow == nil {

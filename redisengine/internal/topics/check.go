@@ -24,7 +24,7 @@ const maxPasses = 4
 // log comes first, because a repair may have to take the numbers from it. The numbers come last.
 var (
 	topicParts = []string{"log", "messages", "groups", "records", "entries", "delayed", "numbers"}
-	groupParts = []string{"run", "held", "sets", "ranges", "leases", "blocks", "busy", "dead", "copies", "numbers"}
+	groupParts = []string{"run", "held", "sets", "ranges", "leases", "blocks", "busy", "dead", "copies", "limiter", "numbers"}
 )
 
 // checking is a Check of the topics of a namespace.

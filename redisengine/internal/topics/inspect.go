@@ -245,6 +245,7 @@ func (g *groupSum) add(r catalog.Reply) {
 	}
 	closing := contract.Closing{Until: codec.Integer(&r.Rest[11]), Reason: codec.Text(&r.Rest[12])}
 	st.Closing = contract.LaterClosing(st.Closing, closing.Info())
+	codec.AddLimiter(st, &r.Rest[13], &r.Rest[14])
 	// A group counts as parked only if it is parked in every shard.
 	g.parked = g.parked && codec.Integer(&r.Rest[9]) == 1
 	names := codec.Elements(&r.Rest[10])

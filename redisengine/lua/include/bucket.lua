@@ -1,49 +1,97 @@
--- The rate of a queue or a group, and what pause, closing and limits allow.
-local open, opens_at, take_rate
+-- The rate of a queue or a group, and what pause, closing, limits and limiter allow.
+local bucket = {}
 
 do
+local taken, filled_at -- of the rate, once it was read
+local changed          -- whether the call has to store it
+
 -- finite returns the number of a text, 0 for none and for one that Check names.
 local function finite(text)
   local number = tonumber(text or '0')
   return number and number - number == 0 and number or 0
 end
 
--- The token bucket of the queue's rate: how many are missing from a full one, and when that was so. The arithmetic is
--- that of the contract's Bucket, in the same order.
-local function fill_bucket()
-  if bucket_at == now then return end
+-- fill reads how many tokens are missing from a full bucket, and fills it up to now. The arithmetic is that of the
+-- contract's Bucket, in the same order.
+local function fill()
+  if filled_at == now then return end
   local b = call('HMGET', tally, 'bucket_taken', 'bucket_at')
-  bucket_taken, bucket_at = finite(b[1]), finite(b[2])
-  local elapsed = now - bucket_at
-  if elapsed > 0 then bucket_taken = bucket_taken - elapsed * rate / 1000 end
-  bucket_taken = math.min(math.max(bucket_taken, 0), burst)
-  bucket_at = now
+  taken, filled_at = finite(b[1]), finite(b[2])
+  local elapsed = now - filled_at
+  if elapsed > 0 then taken = taken - elapsed * rate / 1000 end
+  taken = math.min(math.max(taken, 0), burst)
+  filled_at = now
 end
 
--- open is how many more deliveries pause, closing and limits allow now.
-function open()
-  if paused or closing.opens() then return 0 end
+-- missing returns how many tokens are missing. The limiter may have changed the size of the bucket since fill.
+local function missing()
+  fill()
+  return math.min(taken, burst)
+end
+
+-- allowed returns how many more deliveries the limits allow now.
+local function allowed()
   local n = 1000000
-  if max_leased ~= -1 then n = math.max(0, max_leased - call('ZCARD', leased)) end
-  if rate ~= -1 then
-    fill_bucket()
-    n = math.min(n, math.floor(burst - bucket_taken + 1e-9))
-  end
+  limiter.apply()
+  if max_leased ~= -1 then n = math.max(0, max_leased - closing.leased()) end
+  if rate ~= -1 then n = math.min(n, math.floor(burst - missing() + 1e-9)) end
   return n
 end
 
--- opens_at is the moment from which the rate has room for one more.
-function opens_at()
-  fill_bucket()
-  local missing = 1 - (burst - bucket_taken)
-  if missing <= 1e-9 then return now end
-  return now + math.ceil(missing * 1000 / rate - 1e-6)
+-- open returns how many more deliveries pause, closing, limits and limiter allow now.
+function bucket.open()
+  if paused or closing.opens() then return 0 end
+  return math.min(allowed(), limiter.most())
 end
 
--- take_rate counts deliveries against the rate.
-function take_rate(delivered)
+-- open_next returns the same for the next Reserve, whose step ends a probe that has run out. makes_room says that the
+-- step frees a place. It returns when the shard opens, too, false for an open one.
+function bucket.open_next(makes_room)
+  local most, closed = limiter.most(), closing.opens()
+  local ran_out, opens = limiter.after_probe()
+  if ran_out then most, closed = 1, opens end
+  if closed then return 0, closed end
+  local n = allowed()
+  if makes_room and max_leased ~= -1 then n = math.max(n, 1) end
+  return math.min(n, most), false
+end
+
+-- opens_at returns the moment from which the rate has room for one more.
+function bucket.opens_at()
+  limiter.apply()
+  local lacks = 1 - (burst - missing())
+  if lacks <= 1e-9 then return now end
+  return now + math.ceil(lacks * 1000 / rate - 1e-6)
+end
+
+-- refill fills the bucket by the present rate, which may change next.
+function bucket.refill()
+  if rate == -1 then return end
+  limiter.apply()
+  taken, changed = missing(), true
+end
+
+local function write_bucket()
+  call('HSET', tally, 'bucket_taken', string.format('%.17g', taken), 'bucket_at', now_text)
+end
+
+-- take counts deliveries against the rate.
+function bucket.take(delivered)
   if rate == -1 or delivered == 0 then return end
-  bucket_taken = bucket_taken + delivered
-  call('HSET', tally, 'bucket_taken', string.format('%.17g', bucket_taken), 'bucket_at', now_text)
+  fill()
+  taken = taken + delivered
+  write_bucket()
+end
+
+-- save stores what refill has filled, after the other writes.
+function bucket.save()
+  if changed then write_bucket() end
+  changed = false
+end
+
+function bucket.forget()
+  taken, filled_at, changed = nil, nil, false
 end
 end
+-- @call
+bucket.forget()

@@ -1,21 +1,33 @@
--- The closing of the shard by a release with slow. The tally has it: closed_until is when the shard opens, and
--- closed_reason is why it is closed. It is read together with the moment that the marker announced last, because a
--- Reserve reads that anyway. A queue that never closes therefore pays no command for it.
+-- The closing of the shard, by a release with slow or by the limiter. The tally has it: closed_until is when the shard
+-- opens, and closed_reason is why it is closed. It is read together with the moment that the marker announced last,
+-- because a Reserve reads that anyway. A queue that never closes therefore pays no command for it. If the limits adapt,
+-- the same command reads the state of the limiter.
 local closing = {} -- a table of functions, because a script may have few locals
 
 do
 local MOST_CLOSED = 3600000 -- how long a closing lasts at most, also after a step back of the clock, in ms
 local announced   -- the moment that the marker announced last; nil: nobody has read it
 local saved       -- closed_until in the tally, 0 for none
-local till        -- when the shard opens, 0 for an open one
+local till        -- when the shard opens, 0 for none. The moment may have passed
 local why         -- the reason of a closing that this call has made
 local keeps       -- whether the call stores what is left of the closing
+local limiter_text -- the state of the limiter
 
 local function read()
   if announced then return end
-  local both = call('HMGET', tally, 'later', 'closed_until')
-  announced, saved = tonumber(both[1] or '0') or 0, tonumber(both[2] or '0') or 0
-  till = saved > now and math.min(saved, now + MOST_CLOSED) or 0
+  local found
+  if adapt then
+    found = call('HMGET', tally, 'later', 'closed_until', 'limiter')
+  else
+    found = call('HMGET', tally, 'later', 'closed_until')
+  end
+  announced, saved = tonumber(found[1] or '0') or 0, tonumber(found[2] or '0') or 0
+  till, limiter_text = saved, found[3] or ''
+end
+
+-- clip returns an end of a closing as it is at a moment, 0 for one that has passed.
+local function clip(at, moment)
+  return at > moment and math.min(at, moment + MOST_CLOSED) or 0
 end
 
 -- marked_later returns the last time that was put into the marker. later is set only for an earlier one.
@@ -31,25 +43,44 @@ end
 -- opens returns when the shard opens, false for an open one.
 function closing.opens()
   read()
-  return till > 0 and till
+  local at = clip(till, now)
+  return at > 0 and at
 end
 
 -- keep makes save store what is left of the closing. A Reserve does so.
 function closing.keep()
-  keeps = true
+  read()
+  keeps, till = true, clip(till, now)
 end
 
--- extend closes the shard for some microseconds. The later end wins, with its reason.
-function closing.extend(slow, reason)
+-- close closes the shard from one moment to another. The later end wins, with its reason. It returns that end.
+function closing.close(from, to, reason)
   read()
-  keeps = true
-  local at = ahead(slow)
-  if slow > 0 and at > till then till, why = at, reason end
+  keeps, till = true, clip(till, from)
+  if to > till then till, why = to, reason end
+  return till
+end
+
+-- extend closes the shard for some microseconds.
+function closing.extend(slow, reason)
+  return closing.close(now, slow > 0 and ahead(slow) or 0, reason)
+end
+
+-- after returns when the shard would open after close, false for an open one.
+function closing.after(from, to)
+  read()
+  local at = clip(math.max(clip(till, from), to), now)
+  return at > 0 and at
 end
 
 function closing.reopen()
   read()
   keeps, till = true, 0
+end
+
+-- made returns the end and the reason of a closing that this call has made, nil for none.
+function closing.made()
+  if why then return till, why end
 end
 
 -- save writes the closing if the call has changed it, after the other writes.
@@ -65,8 +96,19 @@ function closing.save()
   saved = till
 end
 
+-- limiter returns the stored state of the limiter, '' for none.
+function closing.limiter()
+  read()
+  return limiter_text
+end
+
+-- leased returns how many jobs are leased.
+function closing.leased()
+  return call('ZCARD', leased)
+end
+
 function closing.forget()
-  announced, saved, till, why, keeps = nil, nil, nil, nil, false
+  announced, saved, till, why, keeps, limiter_text = nil, nil, nil, nil, false, nil
 end
 end
 -- @call

@@ -36,6 +36,7 @@ local function take_back()
   local out = call('ZRANGEBYSCORE', leased, '-inf', now_text, 'LIMIT', '0', STEP_TEXT)
   if #out == 0 then return 0 end
   for i, j in ipairs(read_jobs(out, 'leased')) do
+    limiter.ran_out(out[i])
     local still = j and untouched(j, 'leased')
     if still then
       stall(still)

@@ -1,31 +1,70 @@
 -- The closing of a group in the shard, as in closing. The numbers of the group have closed_until, because every call
--- reads and writes them. The tally has closed_reason.
+-- reads and writes them. The tally has closed_reason, and the state of the limiter.
 local closing = {}
 
 do
 local MOST_CLOSED = 3600000 -- how long a closing lasts at most, in ms
+local why -- the reason of a closing that this call has made
+
+-- clip returns an end of a closing as it is at a moment, 0 for one that has passed.
+local function clip(at, moment)
+  return at > moment and math.min(at, moment + MOST_CLOSED) or 0
+end
 
 -- opens returns when the group opens, false for an open one.
 function closing.opens()
-  return g.closed_until > now and math.min(g.closed_until, now + MOST_CLOSED)
+  local at = clip(g.closed_until, now)
+  return at > 0 and at
 end
 
 -- keep stores what is left of the closing. A Reserve does so.
 function closing.keep()
-  g.closed_until = closing.opens() or 0
+  g.closed_until = clip(g.closed_until, now)
 end
 
--- extend closes the group for some microseconds. The later end wins, with its reason.
-function closing.extend(slow, reason)
-  closing.keep()
-  local at = ahead(slow)
-  if slow > 0 and at > g.closed_until then
-    g.closed_until = at
+-- close closes the group from one moment to another. The later end wins, with its reason. It returns that end.
+function closing.close(from, to, reason)
+  g.closed_until = clip(g.closed_until, from)
+  if to > g.closed_until then
+    g.closed_until, why = to, reason
     call('HSET', tally, 'closed_reason', reason)
   end
+  return g.closed_until
+end
+
+-- extend closes the group for some microseconds.
+function closing.extend(slow, reason)
+  return closing.close(now, slow > 0 and ahead(slow) or 0, reason)
+end
+
+-- after returns when the group would open after close, false for an open one.
+function closing.after(from, to)
+  local at = clip(math.max(clip(g.closed_until, from), to), now)
+  return at > 0 and at
 end
 
 function closing.reopen()
   g.closed_until = 0
 end
+
+-- made returns the end and the reason of a closing that this call has made, nil for none.
+function closing.made()
+  if why then return g.closed_until, why end
 end
+
+-- limiter returns the stored state of the limiter, '' for none.
+function closing.limiter()
+  return call('HGET', tally, 'limiter') or ''
+end
+
+-- leased returns how many messages are leased.
+function closing.leased()
+  return call('ZCARD', leased) + g.out
+end
+
+function closing.forget()
+  why = nil
+end
+end
+-- @call
+closing.forget()

@@ -1,14 +1,7 @@
 -- Finding messages of a group by their places, and reporting them to Go.
-local block_at, is_beyond, message_state, report_message
+local is_beyond, message_state, report_message
 
 do
--- block_at returns the block that has an ordinal, false for none.
-function block_at(ordinal)
-  local token = call('ZRANGE', firsts, text_of(ordinal), '-inf', 'BYSCORE', 'REV', 'LIMIT', '0', '1')[1]
-  local block = token and read_block(token)
-  return block and has_bit(block, ordinal) and block
-end
-
 -- is_beyond reports whether a message is in the log and beyond the cursor.
 function is_beyond(pos)
   local ordinal, ms = ordinal_of(pos)

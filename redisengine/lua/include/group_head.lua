@@ -12,11 +12,11 @@ function bind_group(packed)
   bound_by(packed)
   local l = cmsgpack.unpack(packed)
   own = {
-    max_held = l[9], keyed = l[10] == 1, filter = l[11], tries = l[12], max_stalls = l[13],
-    backoff = l[14], lease = l[15],
-    idle = l[16],
+    max_held = l[10], keyed = l[11] == 1, filter = l[12], tries = l[13], max_stalls = l[14],
+    backoff = l[15], lease = l[16],
+    idle = l[17],
   }
-  bind_retention(l, 17)
+  bind_retention(l, 18)
 end
 
 -- read_group reads the numbers of the shard and of the group. It returns the answer of a call that can't read them,

@@ -1,13 +1,12 @@
 -- What a Reserve of the group would find, without changes: how many messages there may be, at most 1000, and the next
 -- moment that may bring one.
-local group_open, group_moments
+local group_moments
 
 do
--- group_open returns how many more messages pause, closing and limits allow now.
-function group_open()
-  local n = open()
-  if n > 0 and max_leased ~= -1 then n = math.max(0, math.min(n, max_leased - call('ZCARD', leased) - g.out)) end
-  return n
+-- lost_probe reports whether a drop has taken the message of the probe, so that the next Reserve ends it.
+local function lost_probe()
+  local probe = g.low < topic.first and limiter.probe()
+  return probe and struct.unpack('>I5', probe) < topic.first
 end
 
 function group_moments()
@@ -29,12 +28,11 @@ function group_moments()
   next_one = soonest(next_one, entry)
   if lag > 0 and (lost or held_size() < own.max_held) then n = n + lag end
   if outside and not own.keyed then n = n + call('ZCARD', blocked) end
-  local free = group_open()
   -- The step of a Reserve makes room: it ends leases that have run out, and forgets messages that were dropped.
-  local closed = closing.opens()
+  local free, closed = bucket.open_next(run_out or lost)
   next_one = soonest(next_one, closed)
-  if (run_out or lost) and max_leased ~= -1 and not closed then free = math.max(free, 1) end
-  if rate ~= -1 then next_one = soonest(next_one, opens_at()) end
+  if lost_probe() then n, free = math.max(n, 1), 1 end
+  if rate ~= -1 then next_one = soonest(next_one, bucket.opens_at()) end
   return math.min(n, free, 1000), next_one
 end
 end

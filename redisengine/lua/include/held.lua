@@ -70,6 +70,7 @@ function come_back(m, event, due, reason)
 end
 
 local function stall(m)
+  limiter.ran_out(m.pos)
   count('stalled')
   come_back(m, 'stall', now, '')
 end

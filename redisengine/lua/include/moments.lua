@@ -18,10 +18,8 @@ local function look()
     local last = head_of(expiry) -- of a job that may hold a key
     if last and last < now then n = n + 1 elseif last then next_one = soonest(next_one, last + 1) end
   end
-  local free = open()
-  local closed = closing.opens()
+  local free, closed = bucket.open_next(run_out) -- taking leases back makes room
   next_one = soonest(next_one, closed)
-  if run_out and max_leased ~= -1 and not closed then free = math.max(free, 1) end -- taking it back makes room
-  if rate ~= -1 then next_one = soonest(next_one, opens_at()) end
+  if rate ~= -1 then next_one = soonest(next_one, bucket.opens_at()) end
   return math.min(n, free, 1000), next_one
 end

@@ -2,7 +2,7 @@
 -- ordinal, the entry time of that message, and a bitmap of the ordinals that are still leased. The sorted set ranges
 -- has the end of the lease, and firsts the first ordinal.
 local all_bits, bits_of, count_bits, first_bit, last_bit, clear_bit, take_bits, has_bit
-local read_block, write_block, drop_block
+local read_block, block_at, write_block, drop_block
 
 do
 local BITS = {} -- the number of bits set in each byte
@@ -74,6 +74,13 @@ function read_block(token)
   if not text or #text < 12 then return false end -- Check names a damaged one
   local first, ms = struct.unpack('>I5I6', text)
   return {token = token, first = first, ms = ms, bits = string.sub(text, 12)}
+end
+
+-- block_at returns the block that has an ordinal, false for none.
+function block_at(ordinal)
+  local token = call('ZRANGE', firsts, text_of(ordinal), '-inf', 'BYSCORE', 'REV', 'LIMIT', '0', '1')[1]
+  local block = token and read_block(token)
+  return block and has_bit(block, ordinal) and block
 end
 
 function drop_block(token)
