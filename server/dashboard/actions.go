@@ -34,6 +34,8 @@ type action struct {
 	access auth.Access
 	// jobs is set if the action is about jobs of the queue, and not about the queue.
 	jobs bool
+	// state is set if the action is about every job of the state in [target.back].
+	state bool
 	// confirm returns the question before the action, "" if it runs at once.
 	confirm func(t *target) string
 	// typed is set if the confirmation needs the name of the queue.
@@ -42,6 +44,9 @@ type action struct {
 	// done says what has happened to the queue, or to one job and to several.
 	done [2]string
 }
+
+// maxPurged is the number of jobs that one purge deletes, in calls of purgeStep. So a form has an answer in time.
+const maxPurged, purgeStep = 10_000, 1000
 
 // maxSelected is the number of jobs of one action: those of one page.
 const maxSelected = jobsPerPage
@@ -65,6 +70,12 @@ var actions = []action{
 		name: "destroy", api: "DELETE " + apiQueue, access: auth.Admin, done: [2]string{"The queue is destroyed."},
 		typed: true, confirm: func(t *target) string { return "Destroy the queue " + t.queue.Name + "?" },
 		run: func(ctx context.Context, e contract.Engine, t *target) error { return e.Destroy(ctx, t.queue) },
+	},
+	{
+		name: "purge", api: "POST " + apiQueue + "/purge", access: auth.Admin, state: true, typed: true,
+		done:    [2]string{"1 job is deleted.", "%d jobs are deleted."},
+		confirm: func(t *target) string { return "Delete every " + t.back + " job of " + t.queue.Name + "?" },
+		run:     purge,
 	},
 	{
 		name: "requeue", api: "POST " + apiQueue + "/requeue", access: auth.Admin, jobs: true,
@@ -131,6 +142,25 @@ func (t *target) end() error {
 	return t.err
 }
 
+func purge(ctx context.Context, e contract.Engine, t *target) error {
+	var state duly.State
+	if err := state.UnmarshalText([]byte(t.back)); err != nil {
+		return err
+	}
+	for t.done < maxPurged {
+		n, err := e.Purge(ctx, t.queue, state, purgeStep)
+		t.done += n
+		if err != nil {
+			t.count(err)
+			return t.end()
+		}
+		if n < purgeStep {
+			return nil
+		}
+	}
+	return nil
+}
+
 func requeue(ctx context.Context, e contract.Engine, t *target) error {
 	results, err := e.Requeue(ctx, t.queue, duly.RequeueParams{IDs: t.ids})
 	if err != nil {
@@ -159,12 +189,15 @@ func (t *target) confirmDelete() string {
 
 // text says what an action has done.
 func (a *action) text(t *target) string {
-	if !a.jobs {
+	if !a.jobs && !a.state {
 		return a.done[0]
 	}
 	text := a.done[0]
 	if t.done != 1 {
 		text = fmt.Sprintf(a.done[1], t.done)
+	}
+	if a.state && t.done >= maxPurged {
+		text += " That is the most of one action: purge again."
 	}
 	if t.failed > 0 {
 		text += fmt.Sprintf(" %d could not be changed, the first one because: %v.", t.failed, t.err)
@@ -197,6 +230,10 @@ func (d *Dashboard) act(c *route.Call, a *action) error {
 		if t.ids, err = selected(form); err != nil {
 			return err
 		}
+	}
+	var state duly.State
+	if a.state && state.UnmarshalText([]byte(t.back)) != nil {
+		return contract.Invalid("back", "is %q, must be a state such as dead", t.back)
 	}
 	s, err := d.session(c)
 	if err != nil {
@@ -237,7 +274,11 @@ func (a *action) mark(once string, t *target) string {
 
 // perform runs an action between the two lines of the audit log.
 func (d *Dashboard) perform(c *route.Call, a *action, t *target, s *session.Session) (string, error) {
-	end, err := d.begin(d.actionOf(c, a.api, t, s))
+	intent := d.actionOf(c, a.api, t, s)
+	if a.state {
+		intent.Jobs = []string{"state " + t.back}
+	}
+	end, err := d.begin(intent)
 	if err != nil {
 		return "", err
 	}
@@ -278,13 +319,18 @@ func (d *Dashboard) ask(c *route.Call, a *action, t *target, question, problem s
 	v.Frame = d.frame(c, question)
 	v.Frame.Command, v.Frame.Request = a.command(t), method+" "+request
 	if a.typed {
-		v.Typed = t.queue.Name
+		v.Typed, v.Effect = t.queue.Name, "The queue, its settings and all of its jobs are removed:"
+		if a.state {
+			v.Effect = fmt.Sprintf("Every job of this state is removed, at most %d at once:", maxPurged)
+		}
 		stats, err := d.cfg.Engine.Stats(c.Context(), t.queue)
 		if err != nil {
 			return err
 		}
 		for _, state := range states(t.queue, d.numbers(t.queue, &stats, contract.Throttle{}), duly.StateNone) {
-			v.Sizes = append(v.Sizes, view.Field{Name: state.Jobs.Text, Value: state.Size.Text})
+			if !a.state || state.Jobs.Text == t.back {
+				v.Sizes = append(v.Sizes, view.Field{Name: state.Jobs.Text, Value: state.Size.Text})
+			}
 		}
 	}
 	status := http.StatusOK
@@ -303,6 +349,8 @@ func (a *action) command(t *target) string {
 	switch a.name {
 	case "destroy":
 		return "duly queue destroy " + t.queue.Name
+	case "purge":
+		return "duly queue purge " + t.queue.Name + " --state " + t.back
 	case "requeue":
 		return "duly dead requeue " + t.queue.Name + " " + jobs
 	default:

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/server/audit"
@@ -280,5 +282,49 @@ func TestSettings(t *testing.T) {
 	if !strings.Contains(a.body, `<span class="label red"><bdi>prod &lt;1&gt;</bdi></span>`) ||
 		!strings.Contains(a.body, "<title>[prod &lt;1&gt;] ") {
 		t.Errorf("the page has no label: %s", a.body)
+	}
+}
+
+// P4: a purge takes the name of the queue, states the number of jobs, and deletes those of its state alone. More than
+// one action may delete takes several.
+func TestPurge(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	b := r.login("admin")
+	const queue, at = "mail", "/ui/n/shop/q/mail/purge"
+	jobs := make([]duly.Job, maxPurged/10)
+	for i := range jobs {
+		jobs[i] = duly.Job{Namespace: "shop", Queue: queue, Delay: time.Hour}
+	}
+	for range 11 {
+		if _, err := r.engine.Push(t.Context(), jobs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.push(duly.Job{Queue: queue})
+
+	ask := b.post(at, url.Values{"back": {"delayed"}})
+	if ask.status != 200 || !strings.Contains(ask.body, fmt.Sprintf("<dt>delayed</dt><dd><bdi>%d</bdi>", 11*len(jobs))) ||
+		strings.Contains(ask.body, "<dt>ready</dt>") || !strings.Contains(ask.body, "duly queue purge mail --state delayed") {
+		t.Errorf("the question has the status %d: %s", ask.status, ask.body)
+	}
+	if a := b.post(at, url.Values{"back": {"queues"}}); a.status != http.StatusBadRequest {
+		t.Errorf("a purge without a state has the status %d", a.status)
+	}
+	form := url.Values{"back": {"delayed"}, "confirmed": {"yes"}, "name": {"other"}, "once": {"1"}}
+	if a := b.post(at, form); a.status != http.StatusBadRequest || !strings.Contains(a.body, "different") {
+		t.Errorf("another name has the status %d", a.status)
+	}
+	form.Set("name", queue)
+	for _, want := range []string{"10000 jobs are deleted. That is the most", "1000 jobs are deleted.</p>"} {
+		a := b.post(at, form)
+		if page := b.get(a.header.Get("Location")).body; !strings.Contains(page, want) {
+			t.Errorf("the result is not %q: %s", want, page)
+		}
+		form.Set("once", "2")
+	}
+	stats, err := r.engine.Stats(t.Context(), duly.QueueRef{Namespace: "shop", Name: queue})
+	if err != nil || stats.Sizes.Delayed != 0 || stats.Sizes.Ready != 1 {
+		t.Errorf("the queue has %+v, %v", stats.Sizes, err)
 	}
 }

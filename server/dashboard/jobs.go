@@ -53,6 +53,9 @@ func (d *Dashboard) jobs(c *route.Call) error {
 		v.Errors = v.Errors || j.LastError != ""
 	}
 	v.Buttons, v.Once, v.Checked = d.selectionButtons(c, state), rand.Text(), c.Query("select") == "all"
+	if len(v.Rows) > 0 {
+		v.Purge = d.button(c, "purge", "Purge …", state.String())
+	}
 	v.Here, v.All = here, withQuery(here, "cursor", cursor, "select", "all")
 	if cursor != "" {
 		v.First = here

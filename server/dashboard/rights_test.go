@@ -40,6 +40,7 @@ var pairs = []pair{
 	{"POST /ui/n/{namespace}/q/{queue}/pause", "POST /v1/shop/queues/QUEUE/pause", duly.StateReady},
 	{"POST /ui/n/{namespace}/q/{queue}/resume", "POST /v1/shop/queues/QUEUE/resume", duly.StateReady},
 	{"POST /ui/n/{namespace}/q/{queue}/destroy", "DELETE /v1/shop/queues/QUEUE", duly.StateReady},
+	{"POST /ui/n/{namespace}/q/{queue}/purge", `POST /v1/shop/queues/QUEUE/purge {"state":"ready"}`, duly.StateReady},
 	{"POST /ui/n/{namespace}/q/{queue}/requeue", `POST /v1/shop/queues/QUEUE/requeue {"ids":["ID"]}`, duly.StateDead},
 	{"POST /ui/n/{namespace}/q/{queue}/promote", "POST /v1/shop/queues/QUEUE/jobs/ID/promote", duly.StateDelayed},
 	{"POST /ui/n/{namespace}/q/{queue}/delete", "DELETE /v1/shop/queues/QUEUE/jobs/ID", duly.StateDead},
@@ -108,6 +109,9 @@ func (b *browser) visit(p pair) int {
 		a = b.get(at)
 	default:
 		form := url.Values{"id": {id}, "tries": {"16"}, "once": {id}, "confirmed": {"yes"}, "name": {queue}, "back": {"queues"}}
+		if strings.HasSuffix(at, "/purge") {
+			form.Set("back", "ready")
+		}
 		a = b.post(at, form)
 	}
 	switch {
@@ -275,9 +279,9 @@ func TestButtons(t *testing.T) {
 		{"consume", duly.StateDead, "", "", ""},
 		{"both", duly.StateDead, "", "delete", "delete"},
 		{"both", duly.StateDelayed, "", "delete promote", "delete promote"},
-		{"admin", duly.StateDead, "destroy pause", "delete requeue", "delete requeue"},
-		{"admin", duly.StateReady, "destroy pause", "delete", "delete"},
-		{"account", duly.StateDelayed, "destroy pause", "delete promote", "delete promote"},
+		{"admin", duly.StateDead, "destroy pause", "delete purge requeue", "delete requeue"},
+		{"admin", duly.StateReady, "destroy pause", "delete purge", "delete"},
+		{"account", duly.StateDelayed, "destroy pause", "delete promote purge", "delete promote"},
 	} {
 		queue, id := r.newJob(tt.state)
 		for i, page := range []string{"", "/" + tt.state.String(), "/j/" + id} {

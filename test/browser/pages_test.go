@@ -198,6 +198,10 @@ var sessionPages = []shownPage{
 		open: `document.querySelector('[formaction$="/delete"]').click()`,
 	},
 	{
+		name: "ask-purge", path: "/n/default/q/emails/dead",
+		open: `document.querySelector('[action$="/purge"] button').click()`,
+	},
+	{
 		name: "ask-destroy", path: "/n/default/q/emails",
 		open: `document.querySelector('[action$="/destroy"] button').click()`,
 	},

@@ -68,9 +68,9 @@ type Confirm struct {
 	Problem string
 	// IDs are the jobs of the action.
 	IDs []string
-	// Typed is the text to type, Sizes what a queue has. Both are empty for an action on jobs.
-	Typed string
-	Sizes []Field
+	// Typed is the text to type, Sizes what a queue has, Effect what happens to it. They are empty for an action on jobs.
+	Typed, Effect string
+	Sizes         []Field
 	// Word is the text of the button.
 	Word       string
 	To, Cancel render.Path
@@ -251,8 +251,9 @@ type Jobs struct {
 
 	Rows        []JobRow
 	First, Next render.Path
-	// Buttons are the actions on selected jobs. All selects every job of the page.
+	// Buttons are the actions on selected jobs. All selects every job of the page. Purge is the action on all jobs.
 	Buttons []Button
+	Purge   []Button
 	All     render.Path
 	Here    render.Path
 	Checked bool
