@@ -169,7 +169,7 @@ func ValidateQueuePage(p *duly.PageParams) (after duly.QueueRef, err error) {
 func ValidateRequeueFor(p *duly.RequeueParams, q duly.QueueRef) error {
 	var f BadFields
 	err := ValidateRequeue(p)
-	// The faults below make an invalid request, so too_large is returned first.
+	// Another error than invalid, such as too_large, is returned without the faults below.
 	if err != nil && duly.CodeOf(err) != duly.CodeInvalid {
 		return err
 	}

@@ -265,8 +265,8 @@ func TestRunHasKeysOfOverlapPolicy(t *testing.T) {
 	}
 }
 
-// Rules C17.63 to C17.66.
-func TestScheduleShard(t *testing.T) {
+// Rules C17.63 to C17.66: a schedule is in the shard of the key schedule:NAME, with its runs.
+func TestScheduleIsInTheShardOfItsKey(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int{1, 2, 16, 256} {
 		used := map[int]bool{}
@@ -339,8 +339,8 @@ func TestKeyOfAnotherShardIsInvalid(t *testing.T) {
 	}
 }
 
-// Rule C17.78.
-func TestFireItemValidate(t *testing.T) {
+// Rule C17.78: an item is invalid unless expected ≤ tick < following.
+func TestFireItemOutOfOrderIsInvalid(t *testing.T) {
 	t.Parallel()
 	good := contract.FireItem{Name: "n", Version: 1, Expected: 10, Tick: 10, Following: 11}
 	for _, tt := range []struct {
@@ -399,7 +399,8 @@ func TestFireItemRefuses(t *testing.T) {
 	}
 }
 
-// Rules C17.86, C17.87 and C17.102.
+// Rules C17.86, C17.87 and C17.102: each item counts as fired or skipped, and its missed ticks as
+// missed.
 func TestAdvanceCountsTicks(t *testing.T) {
 	t.Parallel()
 	job := &duly.Job{}
@@ -425,7 +426,8 @@ func TestAdvanceCountsTicks(t *testing.T) {
 	}
 }
 
-// Rules C17.56, C17.60 and C17.87.
+// Rules C17.56, C17.60 and C17.87: the TTL of a run was computed from the settings that its process
+// had read, so later settings of the queue do not change it.
 func TestScheduledRunIsPlannedWithItsOwnTTL(t *testing.T) {
 	t.Parallel()
 	cfg := contract.DefaultQueueConfig()

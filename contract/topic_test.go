@@ -43,7 +43,7 @@ func TestPositionsOfAShardRiseWithTheirOrdinals(t *testing.T) {
 	}
 }
 
-// C12.28
+// C12.28: the shard of a message follows from its key, as that of a job follows from its order key.
 func TestMessageAndJobOfAKeyShareAShard(t *testing.T) {
 	t.Parallel()
 	made, _ := duly.ParseNumber(duly.MakeID(&duly.Job{OrderKey: "account-7"}))

@@ -381,8 +381,8 @@ func (o deleteRunOp) play(p *pair) {
 	p.get(o.At, id)
 }
 
-// lookSchedulesOp compares everything that the API shows of the schedules, first without a step,
-// and of the queues.
+// lookSchedulesOp compares everything that the API shows of the schedules and the queues. It
+// compares the schedules twice: before the steps of the queues, and after them.
 type lookSchedulesOp struct{}
 
 func (lookSchedulesOp) play(p *pair) {

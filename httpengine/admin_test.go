@@ -141,8 +141,8 @@ type fullDisk struct{}
 
 func (fullDisk) Write([]byte) (int, error) { return 0, errDisk }
 
-// C14.29, C14.31.
-func TestTokensAndNamespacesOfAServer(t *testing.T) {
+// C14.29, C14.31: the client creates a token and lists namespaces by the admin routes.
+func TestAdminCreatesTokensAndListsNamespaces(t *testing.T) {
 	serve := func(w http.ResponseWriter, req *http.Request) {
 		if req.URL.Path == "/admin/tokens" {
 			reply(w, 201, `{"token":"duly_new","namespace":"shop","rights":["produce"],`+
@@ -170,8 +170,8 @@ func TestTokensAndNamespacesOfAServer(t *testing.T) {
 	})
 }
 
-// C14.56.
-func TestLoginCodesOfAServer(t *testing.T) {
+// C14.56: the client creates a login code and returns the path of its page.
+func TestAdminCreatesLoginCodes(t *testing.T) {
 	answer := `{"path":"/ui/login?code=X","expires_at":"2030-01-01T00:01:00.000Z"}`
 	serve := func(w http.ResponseWriter, _ *http.Request) { reply(w, 201, answer) }
 	t.Run("Path", func(t *testing.T) {

@@ -93,7 +93,7 @@ func TestEngineRefusesUnknownOptions(t *testing.T) {
 	}
 }
 
-func TestPathIsThatOfAFile(t *testing.T) {
+func TestPathReturnsTheFileOfASQLiteURL(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{
 		"sqlite:a/jobs.db?synchronous=normal": "a/jobs.db",

@@ -253,8 +253,8 @@ func TestInlinePolicyIsNoFault(t *testing.T) {
 	r.sound()
 }
 
-// TestCheckFindsAMissingMarker checks the nineteenth fault, by the server's clock: jobs are deliverable,
-// but the marker is missing and no waiter is woken.
+// TestCheckFindsAMissingMarker checks the fault that jobs are deliverable, but the marker is missing
+// and no waiter is woken. It uses the server's clock.
 func TestCheckFindsAMissingMarker(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, shards int) {

@@ -17,9 +17,9 @@ import (
 // oddScores are scores that no job's time or rank can have.
 var oddScores = []string{"inf", "-inf", "1e300", "-1e300", "9007199254740992", "-9007199254740992"}
 
-// TestStatsWithOddScores checks that Stats counts every job, and computes the oldest and the next
-// job from the possible scores only.
-func TestStatsWithOddScores(t *testing.T) {
+// TestStatsIgnoresImpossibleScores checks that Stats counts every job, and computes the oldest and
+// the next job only from the possible scores.
+func TestStatsIgnoresImpossibleScores(t *testing.T) {
 	t.Parallel()
 	for _, set := range []string{"ready", "delayed"} {
 		for _, score := range oddScores {

@@ -138,10 +138,9 @@ func repairEach(t *testing.T, damages []damage, newStore func(*testing.T) *damag
 	}
 }
 
-// TestCheckMissedTime is the nineteenth fault: the timer would miss a due time.
-//
-// C4.79
-func TestCheckMissedTime(t *testing.T) {
+// C4.79: if the earliest due time of a queue is missing in memory, the timer would miss it. Check
+// finds and repairs this fault.
+func TestCheckRepairsAMissedTime(t *testing.T) {
 	t.Parallel()
 	newDamagedStore(t).missTime(damagedQueue)
 }

@@ -49,8 +49,9 @@ func TestCheckRepairsTopics(t *testing.T) {
 	repairEach(t, topicDamages, newDamagedTopicStore, (*damagedStore).drainGroup)
 }
 
-// C12.176: the eleventh fault, a missing marker. The timer would miss a delayed message.
-func TestCheckMissedTopicTime(t *testing.T) {
+// C12.176: if the due time of the next delayed message is missing in memory, the timer would miss
+// the message. Check finds and repairs this fault.
+func TestCheckRepairsAMissedTopicTime(t *testing.T) {
 	t.Parallel()
 	newDamagedTopicStore(t).missTime(ruinTopic)
 }

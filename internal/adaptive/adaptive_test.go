@@ -256,7 +256,7 @@ func TestFactorRisesAfterSuccesses(t *testing.T) {
 	}
 }
 
-// C18.12
+// C18.12: reopening a queue ends probing and sets the failure streak to 0.
 func TestReopenEndsProbing(t *testing.T) {
 	t.Parallel()
 	s, now := New(), int64(1000)

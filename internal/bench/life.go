@@ -202,7 +202,7 @@ func (l *life) measureStages(ctx context.Context, jobs int, s stages) (cost Life
 }
 
 // stage measures one stage of n jobs, adds its cost to spent, and returns how many jobs it handled.
-// A limit of 0 means no limit.
+// A bound of 0 means no time limit.
 func (l *life) stage(
 	ctx context.Context, n int, bound time.Duration, do func(context.Context, *run) error, spent *time.Duration,
 ) (int, error) {

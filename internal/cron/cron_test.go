@@ -79,7 +79,8 @@ var tickTests = []struct {
 	{"AfterMissingDay", "Pacific/Apia", "2011-12-31", "0 9 * * *", []string{"2011-12-31T09:00:00+14:00"}},
 }
 
-// Rules C17.40 to C17.49, SpringForwardSkipsRun (robfig/cron#541).
+// Rules C17.40 to C17.49: ticks around the changes of a zone's offset. No run is skipped when a
+// local time does not exist, as in robfig/cron#541.
 func TestTicksFollowChangesOfTheClock(t *testing.T) {
 	t.Parallel()
 	for _, tt := range tickTests {

@@ -151,8 +151,8 @@ func checkError(t *testing.T, what string, err error, field string, says []strin
 	}
 }
 
-// Rules C17.36 and C17.37.
-func TestZones(t *testing.T) {
+// Rules C17.36 and C17.37: a zone is a name of the IANA database, or "" for UTC.
+func TestZoneMustBeAnIANAName(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"UTC", "Europe/Berlin", "America/Argentina/Buenos_Aires", "Etc/GMT+5", "America/Port-au-Prince", "EST5EDT"} {
 		if loc := zone(t, name); loc.String() != name {
@@ -183,8 +183,8 @@ func TestZones(t *testing.T) {
 	}
 }
 
-// Rule C17.35.
-func TestNoTick(t *testing.T) {
+// Rule C17.35: a schedule needs a tick within 10 years, and before its end.
+func TestExpressionWithoutATickIsInvalid(t *testing.T) {
 	t.Parallel()
 	now := moment(t, "2026-05-01T12:00:00Z")
 	tests := []struct {
@@ -229,8 +229,8 @@ func TestNoTick(t *testing.T) {
 	}
 }
 
-// Rules C17.33 and C17.49.
-func TestEvery(t *testing.T) {
+// Rules C17.33 and C17.49: the ticks of @every are multiples of the period, without zones and gaps.
+func TestEveryTicksAtMultiplesOfItsPeriod(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ spec, start, after, next, prev string }{
 		{"@every 5m", "", "2026-03-08T06:59:59.999Z", "2026-03-08T07:00:00Z", "2026-03-08T06:55:00Z"},

@@ -92,9 +92,9 @@ func eachField(typ reflect.Type, prefix string, index []int, f func(name string,
 	}
 }
 
-// DeployResetsWeeklyRun (river#791): a definition with the same meaning has the same hashes, so
-// putting it again changes nothing.
-func TestDeployResetsWeeklyRun(t *testing.T) {
+// A definition with the same meaning has the same hashes, so putting it again changes nothing. In
+// river#791, each deployment began the period again.
+func TestSameDefinitionHasTheSameHashes(t *testing.T) {
 	t.Parallel()
 	short := duly.Schedule{Spec: "0 0 * * 0",
 		Template: duly.Job{Headers: map[string]string{"A": "1"}, Merge: duly.Merge{Key: "m"}}}

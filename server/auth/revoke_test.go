@@ -12,9 +12,9 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// RevokedTokenCached: a cached token needs no look-up while the engine reports changes.
-// A revoked token is refused, also if a look-up overlapped the revocation.
-func TestRevokedTokenCached(t *testing.T) {
+// A cached token needs no look-up while the engine reports changes. A revoked token is refused,
+// also if a look-up overlapped the revocation.
+func TestRevokedTokenLeavesTheCache(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.watch()

@@ -2,8 +2,8 @@ package catalog
 
 import "testing"
 
-// TestLateAnswerIsNoReset checks two concurrent questions for a namespace's mark. If the later
-// question is answered first, the earlier answer without a mark is no reset.
+// TestLateAnswerIsNoReset checks two concurrent reads of a namespace's mark. If the later read is
+// answered first, the earlier answer, which has no mark, does not count as a reset.
 func TestLateAnswerIsNoReset(t *testing.T) {
 	t.Parallel()
 	var b marks

@@ -48,7 +48,7 @@ type dialer struct {
 
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
-	avoided map[string]time.Duration // monotonic times by address; until then the address is not dialed
+	avoided map[string]time.Duration // by address: the reading of Clock.Mono until which it is not dialed
 }
 
 func newDialer(o Options) *dialer {

@@ -20,8 +20,8 @@
 // # Failures
 //
 //   - The answer of a Fire is lost: the repeat is stale.
-//   - A process dies between its read and its Fire: the tick stays due. The look of every
-//     two seconds of a process with waiters finds it, and a server's sweep.
+//   - A process dies between its read and its Fire: the tick stays due. A process with
+//     waiters finds it by its look every two seconds, and a server finds it by its sweep.
 //   - A record cannot be read: the read of the due schedules moves it aside, so that it
 //     holds up no other schedule.
 package schedules
