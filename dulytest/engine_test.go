@@ -418,7 +418,7 @@ func TestIdleReportsABlockedHandler(t *testing.T) {
 	})
 }
 
-func TestWithoutATestItPanics(t *testing.T) {
+func TestFailurePanicsWithoutATest(t *testing.T) {
 	t.Parallel()
 	e := dulytest.New(nil)
 	defer e.Close()

@@ -92,7 +92,7 @@ func TestSpanOfTickHasItsOutcome(t *testing.T) {
 	}
 }
 
-// The trace takes no room that a run needs, and the items of the engine stay as they are.
+// A run gets a trace only if it has room for one more header. The engine's items are not changed.
 func TestTraceLeavesRoomForHeadersOfRun(t *testing.T) {
 	t.Parallel()
 	run := func(headers int) (before, after map[string]string) {

@@ -43,8 +43,8 @@ func onServer(t *testing.T, server *redistest.Server) enginetest.Suite {
 	}, 1)
 }
 
-// TestStaleReceiptsAfterAFlush runs the tests of stale receipts with a flushed server. C12.82,
-// C12.173
+// TestStaleReceiptsAfterAFlush runs the tests of stale receipts, with a flush of the server between
+// the delivery and the settle. C12.82, C12.173
 func TestStaleReceiptsAfterAFlush(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)

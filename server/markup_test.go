@@ -190,8 +190,8 @@ func TestDocumentsPageRunsNothingAndCannotBeFramed(t *testing.T) {
 	}
 }
 
-// TestMetricsRepeatNoMarkup checks the bug MetricsFilterXSS (sidekiq CVE-2024-32887): the metrics do
-// not repeat a filter of the query, and names of callers are no markup in labels.
+// TestMetricsRepeatNoMarkup checks that the metrics do not repeat a filter of the query, as those of
+// sidekiq did (CVE-2024-32887). A queue or a namespace can't have a name with markup.
 func TestMetricsRepeatNoMarkup(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)

@@ -471,8 +471,8 @@ func TestOpenRemovesTheLinkOfAKilledRestore(t *testing.T) {
 	mustRefuse(t, r.path, duly.ErrInvalid, "hard link")
 }
 
-// If hard links are not possible, the old store is copied.
-func TestRestoreCopiesStoreWithoutHardLinks(t *testing.T) {
+// Where hard links are not possible, keepOld calls copyFile. The copy has all jobs of the old store.
+func TestCopyOfTheOldStoreIsComplete(t *testing.T) {
 	t.Parallel()
 	r := newRestoring(t)
 	r.must(foldWAL(r.path))

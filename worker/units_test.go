@@ -19,7 +19,7 @@ func TestHeaviestQueueGoesFirst(t *testing.T) {
 	}
 }
 
-// The bytes of results and errors bound a Settle.
+// A settlement is one item, with the bytes of its result and its error.
 func TestSettlementSizeCountsResultAndError(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -182,7 +182,7 @@ func TestLateCopyChangesNothing(t *testing.T) {
 }
 
 // If the new pool refuses a setting, neither pool is changed.
-func TestRefusedSettingDuringMove(t *testing.T) {
+func TestRefusedSettingDuringMoveChangesNoPool(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
 	r.must(r.Configure(t.Context(), wide, duly.QueueConfig{Shards: 4, MaxJobs: 40}))
