@@ -1,4 +1,5 @@
-// Keyboard shortcuts. Without this script every control works by Tab and Enter.
+// Keyboard shortcuts, and the filter of a list while somebody types. Without this script every control works by Tab and
+// Enter, and the filter by its button.
 
 const help = document.getElementById('help');
 const dialog = document.getElementById('keys');
@@ -10,7 +11,7 @@ const rows = () => [...document.querySelectorAll('main > .table tbody tr, .selec
 let prefix = '';
 
 function move(by) {
-  const list = rows();
+  const list = rows().filter(row => !row.hidden);
   const now = list.indexOf(document.activeElement?.closest('tr'));
   const next = now < 0 ? (by > 0 ? 0 : list.length - 1) : Math.min(Math.max(now + by, 0), list.length - 1);
   list[next]?.querySelector('th a')?.focus();
@@ -48,6 +49,11 @@ document.addEventListener('keydown', event => {
   if (!Object.hasOwn(actions, key)) return;
   event.preventDefault();
   actions[key]();
+});
+
+const filter = document.querySelector('main [name=filter]');
+filter?.addEventListener('input', () => {
+  for (const row of rows()) row.hidden = !row.dataset.queue.includes(filter.value);
 });
 
 if (help) {
