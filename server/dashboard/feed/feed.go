@@ -151,8 +151,9 @@ func (f *Feed) Look(ctx context.Context, name string) *Look {
 	now := f.Clock.Mono()
 	f.mu.Lock()
 	if n := f.namespaces[name]; n != nil && n.last != nil && now-n.last.Mono < 2*every {
+		last := n.last
 		f.mu.Unlock()
-		return n.last
+		return last
 	}
 	s := f.single[name]
 	if s == nil || s.look != nil && now-s.begin >= every {

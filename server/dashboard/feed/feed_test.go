@@ -3,6 +3,7 @@ package feed
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -125,5 +126,40 @@ func TestSlowAndFailingLooks(t *testing.T) {
 	eventually.True(t, "the third look", func() bool { return r.looks.Load() == 3 && r.clock.Timers() > 0 })
 	if look := r.next(v); !look.At.After(r.clock.Now().Add(-3 * time.Second)) {
 		t.Errorf("the viewer gets a look of %v at %v", look.At, r.clock.Now())
+	}
+}
+
+// G4: pages share a look for a second, and take that of a viewer. A look that panics ends the wait of the others.
+func TestPagesShareLooks(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var pages sync.WaitGroup
+	for range 20 {
+		pages.Go(func() {
+			if look := r.Look(t.Context(), "shop"); len(look.Queues) != 1 || look.Err != nil {
+				t.Errorf("the look is %+v", look)
+			}
+		})
+	}
+	pages.Wait()
+	if n := r.looks.Load(); n != 1 {
+		t.Errorf("20 pages cause %d looks", n)
+	}
+	r.clock.Advance(every)
+	r.Look(t.Context(), "shop")
+	v := r.Watch("shop")
+	defer v.Close()
+	look := r.next(v)
+	if got := r.Look(t.Context(), "shop"); got != look || r.looks.Load() != 3 {
+		t.Errorf("a page beside a viewer causes %d looks", r.looks.Load())
+	}
+
+	r.Seen = func(string, *Look) { panic("seen") }
+	func() {
+		defer func() { _ = recover() }()
+		r.Look(t.Context(), "other")
+	}()
+	if got := r.Look(t.Context(), "other"); !errors.Is(got.Err, duly.ErrInternal) {
+		t.Errorf("after a panic the look is %+v", got)
 	}
 }
