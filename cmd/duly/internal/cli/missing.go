@@ -101,8 +101,9 @@ func (a *app) missingGroup(ctx context.Context, s *session, err error, full stri
 	if near != "" {
 		return withHint(missing, "did you mean %s?", duly.GroupName(ref.Name, near))
 	}
-	return withHint(missing, "create it: %s topic group create %s %s",
-		a.program(), shellQuote(ref.Name), shellQuote(group))
+	topic := shellQuote(ref.Name)
+	return withHint(missing, "see the groups: %s topic groups %s; to create it: %s topic group create %s %s",
+		a.program(), topic, a.program(), topic, shellQuote(group))
 }
 
 // listNames lists a page of names.
