@@ -9,10 +9,12 @@ FUZZTIME  ?= 60s
 PLATFORMS ?= darwin/arm64 windows/amd64 linux/arm64
 
 # -count=1: a test result from the cache proves nothing about this machine.
-# -parallel: many tests wait for a disk, a server or a process, so two per core run at once.
+# -p and -parallel: many tests wait for a disk, a server or a process, so two packages per core, and two tests per core
+# of each, run at the same time.
 # -vet=off: the target vet has vetted every package.
 # -timeout holds per package; the whole of `make test` is meant to take less.
-TEST      := $(GO) test -count=1 -vet=off -parallel $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+TWICE     := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+TEST      := $(GO) test -count=1 -vet=off -p $(TWICE) -parallel $(TWICE)
 # Parts with libraries of their own are modules of their own, which ./... leaves out.
 MODULES   := examples/adaptivelimit test/browser
 # Long suites ask for this variable; without it they run their short form.
