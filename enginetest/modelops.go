@@ -220,7 +220,12 @@ func (o advanceOp) play(p *pair) { p.h.Advance(o.By) }
 // setClockOp sets the wall clock without firing timers.
 type setClockOp struct{ By time.Duration }
 
-func (o setClockOp) play(p *pair) { p.h.Clock.Step(o.By) }
+func (o setClockOp) play(p *pair) {
+	if o.By < 0 {
+		p.reopenShards()
+	}
+	p.h.Clock.Step(o.By)
+}
 
 // stepOp steps one queue.
 type stepOp struct{ At queueSpec }

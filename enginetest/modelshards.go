@@ -57,6 +57,26 @@ func (p *pair) make(n idSpec, j *duly.Job) string {
 	return id
 }
 
+// reopenShards opens the queues of a script with several shards, before the clock goes back. A
+// Reserve notes only in the shards that it visits that a closing has passed, and it begins at a
+// random shard. Later, such a closing would count again in some of the other shards.
+func (p *pair) reopenShards() {
+	if !p.sharded() {
+		return
+	}
+	for i := range scriptQueues {
+		at, exists := queueSpec(i), false
+		p.both("config before a step back", func(s side) (string, error) {
+			_, err := s.in(at.ref().Namespace).Config(p.ctx, at.ref())
+			exists = err == nil
+			return "", err
+		})
+		if exists {
+			configureOp{At: at, Patch: duly.QueueConfig{Reopen: true}}.play(p)
+		}
+	}
+}
+
 // limits scales the limits of a script so that each shard has the script's limit or one less. With
 // a limit of 1 some shards would get no part, except of the burst.
 func (p *pair) limits(c duly.QueueConfig) duly.QueueConfig {
