@@ -32,6 +32,7 @@ func adaptTests() []test {
 		{"OlderDeliveriesChangeNothing", []string{"C18.52"}, one, adaptOlder},
 		{"ReopenEndsProbing", []string{"C18.12"}, one, adaptReopen},
 		{"WaitSeesTheEndOfAProbeThatRanOut", []string{"C18.48", "C18.51"}, one, adaptProbeRunsOut},
+		{"ReserveForgetsAClosingThatHasPassed", []string{"C18.6", "C18.51"}, one, adaptPassed},
 		{"ProbeOfAGroupEndsWithItsMessage", []string{"C18.51"}, one, adaptGroup},
 		{"ProbingClosesTheOtherShards", []string{"C18.53", "C18.54"}, Options{}, adaptShards},
 	}
@@ -451,18 +452,6 @@ func adaptReopen(s *scene) {
 }
 
 // adaptProbeRunsOut waits for the next probe, before any step has noted the end of the last one.
-func adaptProbeRunsOut(s *scene) {
-	s.adaptive(0.1, duly.QueueConfig{MaxLeased: 100})
-	s.pushAll(durable(2)...)
-	s.probing()
-	s.Advance(time.Second)
-	probe := s.take()
-	s.Advance(probe.LeaseEnd.Sub(s.now()) + time.Second)
-	s.wait().woke("the closing after the stall is over")
-	s.ack(s.take())
-	same(s, "the shards in probing", s.stats().Probing, 0)
-}
-
 // adaptGroup ends the probe of a group by a Seek, and by the loss of its message.
 func adaptGroup(s *scene) {
 	if !s.hasTopics() {

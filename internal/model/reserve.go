@@ -86,13 +86,7 @@ func (t *taking) queue(q *queue, first int) {
 	}
 	for i := range q.shards {
 		s := q.shards[(first+i)%len(q.shards)]
-		open := s.open
-		if !q.serves(t.dispatcher) {
-			open = func(int64) int { return 0 }
-		} else {
-			s.closing = s.closing.Clip(t.now)
-		}
-		if t.shard(q, s, open); t.left == 0 || t.full {
+		if t.shard(q, s); t.left == 0 || t.full {
 			return
 		}
 	}
@@ -100,12 +94,17 @@ func (t *taking) queue(q *queue, first int) {
 
 // shard takes the jobs of one shard. If a step or a round of ticks ended at its limit, it is
 // repeated before the answer is empty.
-func (t *taking) shard(q *queue, s *shard, open func(int64) int) {
+func (t *taking) shard(q *queue, s *shard) {
 	for {
 		more := s.step(t.now)
 		more = t.engine.fireDue(q, s) || more
-		before := len(t.got)
-		if places := min(t.left, open(t.now)); s.reader != nil {
+		before, places := len(t.got), 0
+		if q.serves(t.dispatcher) {
+			// The step may have closed the shard for a time that has passed.
+			s.closing = s.closing.Clip(t.now)
+			places = min(t.left, s.open(t.now))
+		}
+		if s.reader != nil {
 			more = t.fromGroup(s, places) || more
 		} else {
 			t.leaseReady(s, places)

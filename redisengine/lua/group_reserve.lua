@@ -209,8 +209,8 @@ full, again, fresh, before, bytes = false, {}, {}, 0, tonumber(room)
 ends = ahead(lease == '0' and own.lease or tonumber(lease))
 g.called = now
 note_consumer()
-closing.keep()
 local more = group_forward() or more_due
+closing.keep() -- after the step, which may have closed the group for a time that has passed
 limiter.begin()
 local most = math.min(tonumber(max), bucket.open())
 local left = most > 0 and hand_out(most)

@@ -330,9 +330,9 @@ end
 end
 -- @call
 bound_by(limits)
-closing.keep()
 full, changed, texts = false, false, {}
 local more = forward()
+closing.keep() -- after forward, which may have closed the shard for a time that has passed
 local usual = ahead(lease == '0' and 30000000 or tonumber(lease))
 limiter.begin()
 local numbers, found, runs, delivered, ends, large = take(math.min(tonumber(max), bucket.open()), usual)
