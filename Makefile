@@ -9,12 +9,12 @@ FUZZTIME  ?= 60s
 PLATFORMS ?= darwin/arm64 windows/amd64 linux/arm64
 
 # -count=1: a test result from the cache proves nothing about this machine.
-# -p and -parallel: many tests wait for a disk, a server or a process, so two packages per core, and two tests per core
-# of each, run at the same time.
+# -p and -parallel: many tests wait for a disk, a server or a process, so three packages on two cores, and two tests per
+# core of each, run at the same time.
 # -vet=off: the target vet has vetted every package.
 # -timeout holds per package; the whole of `make test` is meant to take less.
-TWICE     := $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
-TEST      := $(GO) test -count=1 -vet=off -p $(TWICE) -parallel $(TWICE)
+CORES     := $(shell getconf _NPROCESSORS_ONLN)
+TEST      := $(GO) test -count=1 -vet=off -p $(shell echo $$((($(CORES) * 3 + 1) / 2))) -parallel $(shell echo $$((2 * $(CORES))))
 # The packages whose tests take longest begin first, so that no other one waits for them at the end.
 FIRST     := ./redisengine ./sqliteengine ./test/conformance
 # Parts with libraries of their own are modules of their own, which ./... leaves out.
@@ -35,7 +35,7 @@ build: ## build the one static binary, bin/duly
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/duly
 
 test: tools-test vet fmt modules ## everything that must hold: conformance, model, units, the short kills
-	$(TEST) -timeout 10m $(FIRST) ./...
+	$(TEST) -timeout 20m $(FIRST) ./...
 
 # The translated SQLite works in memory that is not Go's, which the race detector
 # does not watch: to instrument it finds nothing and takes eight times the time.
@@ -46,7 +46,7 @@ NO_GOROUTINES := /internal/(adaptive|aimd|archtest|archtest/prose|cron|durable|h
 NO_GOROUTINES := $(NO_GOROUTINES)|/cmd/duly/internal/(config|sdnotify)$$|/redisengine/(lua|internal/codec)$$
 NO_GOROUTINES := $(NO_GOROUTINES)|/sqliteengine/internal/(rules|storefile)$$|/server/(describe|webhook/seal)$$|/test/chaos$$
 race: tools-race ## the short tests again, under the race detector
-	$(TEST) -timeout 10m -race -short -gcflags='modernc.org/...=-race=false' $(FIRST) $$($(GO) list ./... | grep -vE '$(NO_GOROUTINES)')
+	$(TEST) -timeout 20m -race -short -gcflags='modernc.org/...=-race=false' $(FIRST) $$($(GO) list ./... | grep -vE '$(NO_GOROUTINES)')
 
 vet: ## go vet
 	$(GO) vet ./...

@@ -47,7 +47,7 @@ func launchAll(n int, s settings) ([]*process, error) {
 }
 
 // form makes a cluster of unconnected nodes. It introduces every node to every other, which is
-// faster than waiting for gossip.
+// faster than gossip.
 func form(ctx context.Context, nodes []*process) error {
 	ids := make([]string, len(nodes))
 	for i, p := range nodes {
@@ -67,17 +67,12 @@ func form(ctx context.Context, nodes []*process) error {
 		}
 	}
 
-	for _, p := range nodes {
-		for _, other := range nodes {
-			if _, err := p.do(ctx, "CLUSTER", "MEET", "127.0.0.1", other.port, other.bus); err != nil {
-				return err
-			}
-		}
+	if err := introduce(ctx, nodes); err != nil {
+		return err
 	}
-
 	for i, p := range nodes[Shards:] {
 		// The node knows its primary as soon as their handshake is done.
-		err := until(ctx, func() error {
+		err := untilMet(ctx, nodes, func() error {
 			_, err := p.do(ctx, "CLUSTER", "REPLICATE", ids[i%Shards])
 			return err
 		})
@@ -86,5 +81,36 @@ func form(ctx context.Context, nodes []*process) error {
 		}
 	}
 
-	return until(ctx, func() error { return healthy(ctx, nodes) })
+	return untilMet(ctx, nodes, func() error { return healthy(ctx, nodes) })
+}
+
+// introduce introduces every node to every other. To meet a known node changes nothing.
+func introduce(ctx context.Context, nodes []*process) error {
+	for _, p := range nodes {
+		for _, other := range nodes {
+			if _, err := p.do(ctx, "CLUSTER", "MEET", "127.0.0.1", other.port, other.bus); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// handshakes is how long the nodes have for their handshakes before they are introduced again.
+const handshakes = 10 * time.Second
+
+// untilMet is like until, and introduces the nodes again from time to time. A node gives up a
+// handshake that takes longer than its timeout, as one may on a busy machine.
+func untilMet(ctx context.Context, nodes []*process, f func() error) error {
+	for {
+		round, cancel := context.WithTimeout(ctx, handshakes)
+		err := until(round, f)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if err := introduce(ctx, nodes); err != nil {
+			return err
+		}
+	}
 }
