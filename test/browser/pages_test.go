@@ -32,7 +32,8 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// dashboardServer serves the dashboard of an engine of the reference model. The clock of the engine stands still.
+// dashboardServer serves the dashboard of an engine of the reference model. The clock of the engine moves only when a
+// test moves it.
 type dashboardServer struct {
 	*httptest.Server
 	t      *testing.T
