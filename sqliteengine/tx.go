@@ -7,6 +7,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/adaptive"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/sqliteengine/internal/sqliteconn"
 )
@@ -38,12 +39,12 @@ type tx struct {
 	remaining    []*op // the running operation and all later operations
 	trimmedBytes int64 // bytes of messages that retention has deleted in this transaction
 
-	drops    []drop        // jobs dropped over a limit, to be logged
-	misses   []missedRange // messages that groups have missed, to be logged
-	limits   []limitChange // closings and changes of probing, to be logged
-	polls    []pollResult  // results of polls, for the notifier
-	rows     []job         // scratch space: the jobs of one read
-	rowsUsed int           // the largest length that rows had in this transaction
+	drops    []drop            // jobs dropped over a limit, to be logged
+	misses   []missedRange     // messages that groups have missed, to be logged
+	limits   []adaptive.Change // closings and changes of probing, to be logged
+	polls    []pollResult      // results of polls, for the notifier
+	rows     []job             // scratch space: the jobs of one read
+	rowsUsed int               // the largest length that rows had in this transaction
 	// readOnly marks a read transaction. It changes nothing and skips unreadable rows.
 	readOnly bool
 }
@@ -157,7 +158,6 @@ func (t *tx) destroy(q *queue) error {
 		}
 	}
 
-	delete(t.w.limitsLogged, q.ref)
 	t.announce(q)
 	q.destroyed, t.queueDestroyed = true, true
 	t.setOverlay(q.ref, nil)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/adaptive"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -37,7 +38,7 @@ type writer struct {
 	lastWarning  string // the last logged warning of maintenance
 	failure      *failure
 	misses       map[duly.QueueRef]missedRange // the last logged missed messages of each group
-	limitsLogged map[duly.QueueRef]limitTimes  // when the closing and the probing of each queue were last logged
+	limitLog     adaptive.Log                  // the lines about closings and probing
 }
 
 // run runs operations until the engine is closed. While a transaction commits, the

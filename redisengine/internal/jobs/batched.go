@@ -8,6 +8,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/adaptive"
 	"github.com/dulymq/duly/internal/batch"
 	"github.com/dulymq/duly/redisengine/internal/cancel"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
@@ -25,7 +26,7 @@ type Jobs struct {
 	repairer *maintain.Repairer
 
 	consumers consumers
-	limits    limitLog
+	limits    adaptive.Log
 	// pushes and reserves select the shards of calls that may use any shard.
 	pushes, reserves run
 }
