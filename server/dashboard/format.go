@@ -8,7 +8,6 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/server/dashboard/view"
 )
 
@@ -34,18 +33,10 @@ func distance(t, now time.Time) string {
 	case t.IsZero():
 		return ""
 	case age >= 0:
-		return rough(age) + " ago"
+		return view.Duration(age) + " ago"
 	default:
-		return "in " + rough(-age)
+		return "in " + view.Duration(-age)
 	}
-}
-
-// rough returns a duration to read: without milliseconds from a minute on.
-func rough(d time.Duration) string {
-	if d >= time.Minute {
-		return duly.FormatDuration(d.Round(time.Second))
-	}
-	return duly.FormatDuration(d.Round(time.Millisecond))
 }
 
 // maxShown is how much of a body or a result a page has, in bytes.

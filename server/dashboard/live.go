@@ -38,7 +38,7 @@ func (d *Dashboard) numbers(q duly.QueueRef, s *duly.Stats, t contract.Throttle)
 	}
 	late := ""
 	if s.OldestReady > 0 {
-		late = rough(s.OldestReady)
+		late = view.Duration(s.OldestReady)
 	}
 	list = append(list, strings.Join(flags(s, t), ", "), late)
 	list = append(list, d.rates(q, s)...)

@@ -87,7 +87,7 @@ func (d *Dashboard) tops(namespace string, look *feed.Look) (list []view.Top) {
 	}{
 		{
 			"Oldest ready job", func(q *contract.QueueStats) float64 { return q.Stats.OldestReady.Seconds() },
-			func(q *contract.QueueStats, _ float64) string { return rough(q.Stats.OldestReady) },
+			func(q *contract.QueueStats, _ float64) string { return view.Duration(q.Stats.OldestReady) },
 		},
 		{
 			"Ready and blocked jobs",

@@ -10,6 +10,7 @@ import (
 	"github.com/dulymq/duly/server/dashboard/attention"
 	"github.com/dulymq/duly/server/dashboard/feed"
 	"github.com/dulymq/duly/server/dashboard/history"
+	"github.com/dulymq/duly/server/dashboard/view"
 )
 
 // Facts are what the server knows besides its queues. A nil function leaves its condition out.
@@ -131,7 +132,7 @@ func rateTexts(r history.Rates, backlog int64) []string {
 	switch out := r.Out - r.In; {
 	case backlog == 0:
 	case out > 0:
-		drain = rough(time.Duration(float64(backlog) / out * float64(time.Second)).Round(time.Second))
+		drain = view.Duration(time.Duration(float64(backlog) / out * float64(time.Second)).Round(time.Second))
 	default:
 		drain = "grows"
 		if r.In == r.Out {

@@ -13,6 +13,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/dashboard/history"
+	"github.com/dulymq/duly/server/dashboard/view"
 )
 
 // Queue is what is known of a queue at a look.
@@ -82,7 +83,7 @@ var conditions = []condition{
 			if s.Slow <= c.limit {
 				return ""
 			}
-			return fmt.Sprintf("One in a hundred calls of the engine takes %s.", rough(s.Slow))
+			return fmt.Sprintf("One in a hundred calls of the engine takes %s.", view.Duration(s.Slow))
 		},
 	},
 	{
@@ -103,7 +104,7 @@ var conditions = []condition{
 				return ""
 			}
 			return fmt.Sprintf("%d jobs are ready, and none was delivered for %s.",
-				q.Stats.Sizes.Ready, rough(now.Sub(q.Recent.Waiting)))
+				q.Stats.Sizes.Ready, view.Duration(now.Sub(q.Recent.Waiting)))
 		},
 	},
 	{
@@ -112,7 +113,7 @@ var conditions = []condition{
 			if q.Throttle.Paused || q.Stats.OldestReady <= c.limit {
 				return ""
 			}
-			return fmt.Sprintf("The oldest ready job has waited for %s.", rough(q.Stats.OldestReady))
+			return fmt.Sprintf("The oldest ready job has waited for %s.", view.Duration(q.Stats.OldestReady))
 		},
 	},
 	{
@@ -134,7 +135,7 @@ var conditions = []condition{
 			if each <= c.most {
 				return ""
 			}
-			return fmt.Sprintf("%.2g leases per second ran out in the last %s.", each, rough(StallWindow))
+			return fmt.Sprintf("%.2g leases per second ran out in the last %s.", each, view.Duration(StallWindow))
 		},
 	},
 	{
@@ -144,7 +145,7 @@ var conditions = []condition{
 				return ""
 			}
 			return fmt.Sprintf("All %d leases of max_leased have been in use for %s.",
-				q.Throttle.MaxLeased, rough(now.Sub(q.Recent.Full)))
+				q.Throttle.MaxLeased, view.Duration(now.Sub(q.Recent.Full)))
 		},
 	},
 	{
@@ -153,7 +154,7 @@ var conditions = []condition{
 			if q.Recent.Paused.IsZero() || now.Sub(q.Recent.Paused) <= c.limit {
 				return ""
 			}
-			return fmt.Sprintf("The queue has been paused for %s.", rough(now.Sub(q.Recent.Paused)))
+			return fmt.Sprintf("The queue has been paused for %s.", view.Duration(now.Sub(q.Recent.Paused)))
 		},
 	},
 }
@@ -164,13 +165,6 @@ func recently(at, now time.Time, limit time.Duration, what string) string {
 		return ""
 	}
 	return what + " at " + at.UTC().Format("15:04:05 UTC") + "."
-}
-
-func rough(d time.Duration) string {
-	if d >= 10*time.Second {
-		return duly.FormatDuration(d.Round(time.Second))
-	}
-	return duly.FormatDuration(d.Round(time.Millisecond))
 }
 
 // key identifies a finding.

@@ -20,7 +20,7 @@ type Frame struct {
 	Result string
 	// Stream is the URL of the live numbers, "" on a page without.
 	Stream render.Path
-	// Scripts are modules. Plot and PlotStyle draw charts, on pages with charts alone.
+	// Scripts are modules. Plot and PlotStyle draw charts, and only pages with charts have them.
 	Scripts         []render.Path
 	Plot, PlotStyle render.Path
 	// Theme is light or dark, "" for that of the system. SetTheme changes it to NextTheme.
