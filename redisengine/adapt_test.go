@@ -230,9 +230,10 @@ func TestClosingsAndProbingAreLogged(t *testing.T) {
 	l.settle(l.take(), duly.Ack)
 	lines("a good probe", 1, 1, 1)
 	l.fail(20)
-	must(t, l.e.Configure(t.Context(), l.ref(), duly.QueueConfig{Reopen: true}))
-	lines("reopened", 2, 1, 2) // the second begin of probing is within a second, so only its closing has a line
+	lines("20 failures within the second", 2, 1, 1) // only the closing has a line
 	l.clock.Advance(time.Second)
+	must(t, l.e.Configure(t.Context(), l.ref(), duly.QueueConfig{Reopen: true}))
+	lines("reopened", 2, 1, 2)
 
 	// Workers that close an open queue within a second are one line.
 	slow := time.Minute

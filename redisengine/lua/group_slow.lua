@@ -5,7 +5,7 @@
 --         run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
 --         then how long to close the group and the reason, as in slow
--- RETURNS {'config', value} | {'behind'} | {'ok', us, until, reason, probing}, as in slow
+-- RETURNS {'config', value} | {'behind'} | {'ok', us, until, reason, probing, factor}, as in slow
 --
 -- @include guard clock now limits numbers group_closing limiter soonest bucket message log ranges upcoming types
 -- @include entering group_head pages group_types group held group_look group_mark group_close group_begin
@@ -19,4 +19,6 @@ elseif slow ~= '' then
 end
 group_close() -- the group may have caught up with its log, which changes its numbers
 local closed = closing.opens()
-return {'ok', us, closed or 0, closed and call('HGET', tally, 'closed_reason') or '', (limiter.change())}
+local why = closed and call('HGET', tally, 'closed_reason') or ''
+local probing, factor = limiter.change()
+return {'ok', us, closed or 0, why, probing, string.format('%.17g', factor)}

@@ -5,8 +5,8 @@
 --         schedules ticks
 -- ARGV    clock version limits  as in reserve
 --         then how long to close the shard, in microseconds; -1 opens it; '' changes nothing; and the reason
--- RETURNS {'config', value} | {'ok', us, until, reason, probing}: the clock in microseconds; when the shard opens in
---         ms, 0 for an open one; why it is closed; -1 if the call has ended probing, else 0
+-- RETURNS {'config', value} | {'ok', us, until, reason, probing, factor}: the clock in microseconds; when the shard opens in
+--         ms, 0 for an open one; why it is closed; -1 if the call has ended probing, else 0; the factor
 --
 -- @include guard clock now limits closing limiter ticks pending soonest bucket moments marker wake
 local slow, reason = ARGV[4], ARGV[5]
@@ -25,4 +25,6 @@ if slow ~= '' then
   wake()
 end
 local closed = closing.opens()
-return {'ok', us, closed or 0, closed and call('HGET', tally, 'closed_reason') or '', (limiter.change())}
+local why = closed and call('HGET', tally, 'closed_reason') or ''
+local probing, factor = limiter.change()
+return {'ok', us, closed or 0, why, probing, string.format('%.17g', factor)}

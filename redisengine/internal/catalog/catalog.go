@@ -10,6 +10,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/adaptive"
 	"github.com/dulymq/duly/redisengine/internal/cancel"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/store"
@@ -22,6 +23,8 @@ type Catalog struct {
 	Cache     Cache
 	Summaries Summaries
 	cancels   *cancel.Reporter
+	// LimitLog has the lines about closings and adaptive limits.
+	LimitLog adaptive.Log
 
 	// OnChange, if set, is called with a queue whose configuration was read.
 	OnChange func(q *Queue)

@@ -3,10 +3,11 @@ package catalog
 import (
 	"context"
 	"strconv"
-	"sync/atomic"
+	"sync"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/adaptive"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
@@ -30,17 +31,22 @@ func (e *Catalog) LastClosing(ctx context.Context, q *Queue) (last duly.Closing,
 
 // Reopen opens every shard of a queue or a group.
 func (e *Catalog) Reopen(ctx context.Context, q *Queue) error {
-	var stopped atomic.Bool // whether a shard was in probing
+	var mu sync.Mutex // guards change
+	change := adaptive.Change{Queue: q.Ref, Factor: 1}
 	err := Parallel(q.Shards, func(s *Shard) error {
 		r, err := e.callSlow(ctx, q, s, openShard, "")
-		if err == nil && codec.Integer(&r.Rest[3]) < 0 {
-			stopped.Store(true)
+		if err != nil {
+			return err
 		}
+
+		factor, err := strconv.ParseFloat(codec.Text(&r.Rest[4]), 64)
+		mu.Lock()
+		defer mu.Unlock()
+		change.Ended = change.Ended || codec.Integer(&r.Rest[3]) < 0
+		change.Factor = min(change.Factor, factor)
 		return err
 	})
-	if stopped.Load() {
-		e.Settings.Logger.Info("a queue is no longer probing", "queue", q.Ref.String())
-	}
+	e.LimitLog.Write(e.Settings.Logger, change, e.Local().Mono())
 	return err
 }
 

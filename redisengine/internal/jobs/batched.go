@@ -8,7 +8,6 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
-	"github.com/dulymq/duly/internal/adaptive"
 	"github.com/dulymq/duly/internal/batch"
 	"github.com/dulymq/duly/redisengine/internal/cancel"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
@@ -26,7 +25,6 @@ type Jobs struct {
 	repairer *maintain.Repairer
 
 	consumers consumers
-	limits    adaptive.Log
 	// pushes and reserves select the shards of calls that may use any shard.
 	pushes, reserves run
 }

@@ -30,7 +30,7 @@ func (e *Jobs) noteLimits(q *catalog.Queue, m *rueidis.RedisMessage) (closedByLi
 	c, byLimiter, changed := readLimitChange(m)
 	if changed {
 		c.Queue = q.Ref
-		e.limits.Write(e.Settings.Logger, c, e.Local().Mono())
+		e.LimitLog.Write(e.Settings.Logger, c, e.Local().Mono())
 	}
 	return byLimiter
 }
