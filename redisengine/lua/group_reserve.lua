@@ -13,10 +13,11 @@
 --         had       '1' if the caller holds jobs of this Reserve already, from another shard or queue
 --         consumer  the caller's name; '' if it was noted within the last minute
 -- RETURNS {'config', value}
---         {'ok', more, now, end, {place, failures, stalls, value, ...}, entries, before}: end is when the leases end.
---         The places and values are of messages that were held before. entries are new messages in the form of the
---         stream. more is 1 if more steps are needed, 2 if the next message does not fit: its body has no room, or one
---         of the messages is a suspect. before is how many held messages come before the new ones
+--         {'ok', more, now, end, {place, failures, stalls, value, ...}, {id, value, ...}, before}: end is when the
+--         leases end. The places are of messages that were held before, the IDs of the stream are of new ones. The
+--         value of a damaged message is ''. more is 1 if more steps are needed, 2 if the next message does not fit: its
+--         body has no room, or one of the messages is a suspect. before is how many held messages come before the new
+--         ones
 --
 -- @include guard clock now limits numbers group_closing limiter soonest bucket message log ranges upcoming types
 -- @include entering group_head pages group_types group held group_look group_mark group_close group_begin
@@ -24,7 +25,8 @@ local full         -- whether a message was left because it does not fit into th
 local ends         -- when the leases end
 local bytes        -- the remaining room
 local again        -- messages that were held before, in the form of the answer
-local fresh        -- entries of new messages
+local fresh        -- new messages, in the form of the answer: one flat list, because each table takes time to convert
+local new_ones     -- how many they are
 local before       -- how many of again come before the new ones
 local beyond       -- messages beyond the cursor that the group may take
 local lease_again, take_new, note_consumer
@@ -51,7 +53,7 @@ function lease_again(n)
     elseif not value then
       missed(m)
     else
-      local alone, first = suspect(m), #again == 0 and #fresh == 0 and had ~= '1'
+      local alone, first = suspect(m), #again == 0 and new_ones == 0 and had ~= '1'
       if alone and not first then full = true end
       if full or not fits(value, first) then return end
       call('ZREM', ready, pos)
@@ -79,10 +81,17 @@ local function pass(ms, ordinal)
   g.cursor, g.cursor_ms = ordinal, ms
 end
 
+-- add_fresh adds an entry of the stream to the answer.
+local function add_fresh(entry)
+  local at, fields = 2 * new_ones, entry[2]
+  new_ones = new_ones + 1
+  fresh[at + 1], fresh[at + 2] = entry[1], fields[1] == 'm' and fields[2] or ''
+end
+
 -- accept hands out or blocks a message that matches the filter. It returns 'leased', 'blocked', or 'full' if it has
 -- no room.
 local function accept(ms, ordinal, value, entry)
-  local first = #again == 0 and #fresh == 0 and had ~= '1'
+  local first = #again == 0 and new_ones == 0 and had ~= '1'
   local m = own.keyed and key_of(value) ~= '' and new_message(ms, ordinal, key_of(value))
   if m and call('HEXISTS', busy, m.key) == 1 then
     put_in(m, 'blocked')
@@ -94,7 +103,7 @@ local function accept(ms, ordinal, value, entry)
     m.token = token
     put_in(m, 'leased', ends)
   end
-  fresh[#fresh + 1] = entry
+  add_fresh(entry)
   return m and 'alone' or 'leased'
 end
 
@@ -110,11 +119,12 @@ end
 -- then needs to read only the first and the last one. It reports whether it has.
 local function take_row(got)
   local n = #got
-  if n == 0 or #fresh > 0 or topic.largest * n > bytes then return false end
+  if n == 0 or new_ones > 0 or topic.largest * n > bytes then return false end
   local first_ms, first = parse_id(got[1][1])
   local ms, last = parse_id(got[n][1])
   if first ~= g.cursor + 1 or last ~= g.cursor + n or last > topic.last then return false end
-  fresh, bytes = got, bytes - topic.largest * n
+  for i = 1, n do add_fresh(got[i]) end
+  bytes = bytes - topic.largest * n
   g.cursor, g.cursor_ms = last, ms
   store_block(n, first, first_ms, all_bits(n))
   return true
@@ -195,17 +205,17 @@ local function hand_out(most)
   if full or not lag then return false end
   before = #again / 4
   local rest = take_new(most - before)
-  if not full then lease_again(most - #again / 4 - #fresh) end
+  if not full then lease_again(most - #again / 4 - new_ones) end
   return rest
 end
 
 -- note_deliveries notes the messages that are handed out for the limiter.
 local function note_deliveries()
   for i = 1, #again, 4 do limiter.deliver(again[i], ends) end
-  for i = 1, #fresh do limiter.deliver(pos_of(parse_id(fresh[i][1])), ends) end
+  for i = 1, #fresh, 2 do limiter.deliver(pos_of(parse_id(fresh[i])), ends) end
 end
 -- @call
-full, again, fresh, before, bytes = false, {}, {}, 0, tonumber(room)
+full, again, fresh, new_ones, before, bytes = false, {}, {}, 0, 0, tonumber(room)
 ends = ahead(lease == '0' and own.lease or tonumber(lease))
 g.called = now
 note_consumer()
@@ -214,7 +224,7 @@ closing.keep() -- after the step, which may have closed the group for a time tha
 limiter.begin()
 local most = math.min(tonumber(max), bucket.open())
 local left = most > 0 and hand_out(most)
-local delivered = #again / 4 + #fresh
+local delivered = #again / 4 + new_ones
 if delivered == 0 and left then more = true end
 count('delivered', delivered)
 if adapt then note_deliveries() end

@@ -52,7 +52,7 @@ func (t Token) String() string { return string(binary.BigEndian.AppendUint64(nil
 func (g *Group) Deliveries(r []rueidis.RedisMessage, t Token) (all []duly.Delivery, more, now, end int64) {
 	more, now, end = codec.Integer(&r[0]), codec.Integer(&r[1]), codec.Integer(&r[2])
 	again, fresh := codec.Elements(&r[3]), codec.Elements(&r[4])
-	all = make([]duly.Delivery, 0, len(again)/4+len(fresh))
+	all = make([]duly.Delivery, 0, len(again)/4+len(fresh)/2)
 	add := func(p Place, value string, failures, stalls int) {
 		var d duly.Delivery
 		if !g.job(&d.Job, p, value) {
@@ -82,9 +82,9 @@ func (g *Group) Deliveries(r []rueidis.RedisMessage, t Token) (all []duly.Delive
 	// after them.
 	before := 4 * int(codec.Integer(&r[5]))
 	addAgain(0, before)
-	for i := range fresh {
-		if p, value, ok := ReadEntry(&fresh[i]); ok {
-			add(p, value, 0, 0)
+	for i := 0; i+1 < len(fresh); i += 2 {
+		if p, ok := readID(codec.Text(&fresh[i])); ok {
+			add(p, codec.Text(&fresh[i+1]), 0, 0)
 		}
 	}
 	addAgain(before, len(again))

@@ -3,6 +3,7 @@ local own        -- the configured limits that only a group has
 local kept       -- how many messages the group holds outside of ranges, if check_group has counted them. At 0, which is
                  -- usual, ready, waiting, blocked and leased are empty, and nothing reads them
 local page_count -- how many pages it has, likewise
+local only_ranges -- whether the group had nothing outside of ranges, and no dead copies, when the call began
 local bind_group, read_group, held_size, is_behind
 
 do
@@ -45,4 +46,4 @@ end
 -- policy_of is for the include backoff.
 local function policy_of() return own end
 -- @call
-kept, page_count = nil, nil
+kept, page_count, only_ranges = nil, nil, false

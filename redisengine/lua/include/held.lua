@@ -234,7 +234,7 @@ end
 
 -- free_blocked makes up to a thousand blocked messages ready, in a group without an order.
 function free_blocked()
-  if own.keyed then return end
+  if own.keyed or only_ranges then return end
   local all = kept == 0 and {} or call('ZRANGE', blocked, '0', '999')
   for i = 1, #all do
     local pos = string.sub(all[i], -11)
@@ -248,6 +248,7 @@ end
 function group_forward()
   local more = take_back()
   more = fall_due() or more
+  if only_ranges then return more end -- a message that dies in this call drops old copies by itself
   return trim_dead(1000) or more
 end
 end
