@@ -225,6 +225,10 @@ func (f *BadFields) Add(field, format string, args ...any) {
 
 // Take adds the bad fields of another check's error. It does nothing for nil.
 func (f *BadFields) Take(err error) {
+	// e escapes, so a valid input would allocate too.
+	if err == nil {
+		return
+	}
 	var e *duly.Error
 	if errors.As(err, &e) {
 		f.fields = append(f.fields, e.Fields...)

@@ -23,7 +23,16 @@ type PositionParts struct {
 }
 
 // TopicChecksum returns the CRC-32 (IEEE) of "NAMESPACE/TOPIC".
-func TopicChecksum(topic duly.QueueRef) uint32 { return crc32.ChecksumIEEE([]byte(topic.String())) }
+func TopicChecksum(topic duly.QueueRef) uint32 {
+	// Each receipt of a group is checked with it. crc32.ChecksumIEEE would allocate its argument.
+	crc := ^uint32(0)
+	for _, part := range [...]string{NamespaceOr(topic.Namespace), "/", topic.Name} {
+		for i := range len(part) {
+			crc = crc32.IEEETable[byte(crc)^part[i]] ^ crc>>8
+		}
+	}
+	return ^crc
+}
 
 // Position returns the position with these parts.
 func (p PositionParts) Position() (n duly.Position) {

@@ -20,7 +20,8 @@ type ReceiptParts struct {
 
 // Receipt returns the text "queue:shard:number:delivery".
 func (p ReceiptParts) Receipt() duly.Receipt {
-	return duly.Receipt(p.Append(make([]byte, 0, len(p.Queue)+36)))
+	var text [128]byte
+	return duly.Receipt(p.Append(text[:0]))
 }
 
 // Append appends the text of the receipt.

@@ -2,6 +2,7 @@ package contract_test
 
 import (
 	"errors"
+	"hash/crc32"
 	"math"
 	"strconv"
 	"strings"
@@ -49,6 +50,15 @@ func TestMessageAndJobOfAKeyShareAShard(t *testing.T) {
 	made, _ := duly.ParseNumber(duly.MakeID(&duly.Job{OrderKey: "account-7"}))
 	if got, want := contract.KeyShard("account-7", 256), contract.ShardOf(made.String(), 256); got != want {
 		t.Errorf("a message lies in shard %d, a job of the same key in %d", got, want)
+	}
+}
+
+func TestTopicChecksumIsTheCRC32OfTheTopic(t *testing.T) {
+	t.Parallel()
+	for _, topic := range []duly.QueueRef{duly.Q("events"), {Name: "events"}, {Namespace: "shop", Name: "a.b_c-1"}} {
+		if got, want := contract.TopicChecksum(topic), crc32.ChecksumIEEE([]byte(topic.String())); got != want {
+			t.Errorf("the checksum of %s is %x instead of %x", topic, got, want)
+		}
 	}
 }
 
