@@ -23,14 +23,27 @@ func deadCommand(a *app) *cobra.Command {
 
 func deadListCommand(a *app) *cobra.Command {
 	f := listFlags{limit: duly.DefaultPage}
+	groups := false
 	cmd := a.command("list QUEUE", "List dead jobs with their last errors, oldest first",
 		`A job is dead if it used up its tries or stalls, or was buried. WHEN is the time when it became dead. FAILED is the
 number of failed tries, such as 3/16. A job that was buried, or that stalled too often, had tries left. The last
-column is its last error.`,
+column is its last error.
+
+--groups counts the jobs by their errors, the largest group first. It ignores numbers, IDs, addresses and quoted texts.
+FIRST and LAST are the times when the first and the last job of a group became dead. TRIES is the attempt at which they
+did. With --json, a line per group has the pattern of its errors, and samples.`,
 		`  duly dead list emails
-  duly dead list emails --limit none --json | jq -r .last_error | sort | uniq -c`,
+  duly dead list emails --groups
+  duly dead list emails --groups --json | jq -r '[.count, .pattern] | @tsv'
+  duly dead list emails --limit none --json | jq -r .last_error`,
 		func(ctx context.Context, p *printer, args []string) error {
+			if groups && (f.cursor != "" || f.bodies) {
+				return usageErrorf("--groups counts all dead jobs, leave out --cursor and --bodies")
+			}
 			return a.withEngine(ctx, func(s *session) error {
+				if groups {
+					return a.deadGroups(ctx, p, s, args[0], f.limit)
+				}
 				return a.listJobs(ctx, p, s, args[0], []duly.State{duly.StateDead}, f)
 			})
 		})
@@ -38,6 +51,7 @@ column is its last error.`,
 	cmd.Args = takesArgs("QUEUE")
 	cmd.ValidArgsFunction = a.completeQueues(1)
 	f.add(cmd.Flags())
+	cmd.Flags().BoolVar(&groups, "groups", false, "count the jobs by their errors; --limit is the number of groups")
 	return cmd
 }
 

@@ -222,6 +222,26 @@ func TestDeadJobsAreListedRequeuedAndPurged(t *testing.T) {
 	r.golden("dead")
 }
 
+// C15.20: dead list --groups counts dead jobs by their errors, the largest group first.
+func TestDeadJobsAreGrouped(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, id := range []string{"a", "b", "c", "d"} {
+		r.ok("push", "q", "body", "--id", id, "--tries", "1")
+	}
+	reasons := []string{"order 4711 is gone\nat line 7", "order 4712 is gone", "", "dial tcp 10.0.0.1:25: connect: connection refused"}
+	for line := range strings.Lines(r.ok("reserve", "q", "--max", "10", "--receipts")) {
+		r.ok("bury", strings.TrimSpace(line), "--reason", reasons[0])
+		reasons = reasons[1:]
+	}
+	r.do("dead", "list", "q", "--groups")
+	r.do("dead", "list", "q", "--groups", "--limit", "1")
+	r.do("dead", "list", "q", "--groups", "--limit", "1", "--json")
+	r.do("dead", "list", "q", "--groups", "--bodies")
+	r.do("dead", "list", "none", "--groups")
+	r.golden("dead-groups")
+}
+
 // C15.20: dead requeue --target requeues the jobs of one target. --rate limits the rate.
 func TestDeadRequeueTargetAndRate(t *testing.T) {
 	t.Parallel()
