@@ -34,6 +34,7 @@ func adaptTests() []test {
 		{"WaitSeesTheEndOfAProbeThatRanOut", []string{"C18.48", "C18.51"}, one, adaptProbeRunsOut},
 		{"ReserveForgetsAClosingThatHasPassed", []string{"C18.6", "C18.51"}, one, adaptPassed},
 		{"ProbeOfAGroupEndsWithItsMessage", []string{"C18.51"}, one, adaptGroup},
+		{"EachChangeIsLogged", []string{"C18.57"}, one, adaptLogged},
 		{"ProbingClosesTheOtherShards", []string{"C18.53", "C18.54"}, Options{}, adaptShards},
 	}
 }

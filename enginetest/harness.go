@@ -27,6 +27,9 @@ type Harness struct {
 	// such part.
 	Registry contract.Registry
 	Backuper contract.Backuper
+	// Logged returns how many lines of the engine's log contain all of the texts. If it is nil, the
+	// suite does not test the log.
+	Logged func(texts ...string) int
 	// Clock is the engine's clock.
 	Clock Clock
 	// Sharded says that the engine can split a queue into several shards.

@@ -31,7 +31,7 @@ func newClosing(t *testing.T) *closing {
 		if name != "slow" {
 			return source
 		}
-		lost := strings.Replace(source, "closing.extend(tonumber(slow), reason)", "closing.keep()", 1)
+		lost := strings.Replace(source, "closing.copy(tonumber(slow), reason)", "closing.keep()", 1)
 		if lost == source {
 			t.Error("the replacement did not change the script")
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/dulymq/duly/enginetest"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/goroutines"
+	"github.com/dulymq/duly/internal/logtest"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
 	"github.com/dulymq/duly/test/conformance"
@@ -44,9 +45,14 @@ func clusterByEval(t testing.TB) string {
 
 // openOn opens an engine with the test's clock.
 func openOn(t testing.TB, at where, c duly.Clock, o enginetest.Options) *redisengine.Engine {
+	return openWith(t, at, c, o, slog.New(slog.DiscardHandler))
+}
+
+// openWith is openOn with a logger.
+func openWith(t testing.TB, at where, c duly.Clock, o enginetest.Options, log *slog.Logger) *redisengine.Engine {
 	e, err := redisengine.Open(context.Background(), redisengine.Config{
 		URL: at(t), MaxBody: o.MaxBody, MaxQueues: o.MaxQueues, Shards: o.Shards,
-		Clock: c, Manual: !o.Own, Logger: slog.New(slog.DiscardHandler),
+		Clock: c, Manual: !o.Own, Logger: log,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -59,8 +65,8 @@ func openOn(t testing.TB, at where, c duly.Clock, o enginetest.Options) *redisen
 func suite(t *testing.T, at where, shards int) enginetest.Suite {
 	redistest.Need(t)
 	return enginetest.Suite{Shards: shards, New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
-		c := clock.NewFake()
-		e := openOn(t, at, c, o)
+		c, log := clock.NewFake(), new(logtest.Log)
+		e := openWith(t, at, c, o, log.Logger())
 		t.Cleanup(func() {
 			if err := e.Close(); err != nil {
 				t.Error(err)
@@ -78,7 +84,8 @@ func suite(t *testing.T, at where, shards int) enginetest.Suite {
 				}
 			}
 		}
-		return &enginetest.Harness{Engine: e, Maintainer: e, Registry: e, Clock: c, Quiet: quiet, Sharded: true}
+		return &enginetest.Harness{Engine: e, Maintainer: e, Registry: e, Clock: c, Logged: log.CountLines, Quiet: quiet,
+			Sharded: true}
 	}}
 }
 

@@ -3,7 +3,6 @@ package sqliteengine_test
 import (
 	"bytes"
 	"context"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/enginetest"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/logtest"
 	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/sqliteengine"
 )
@@ -24,9 +24,9 @@ func suite(cfg sqliteengine.Config) enginetest.Suite {
 // suiteOf is suite with a function that prepares each engine.
 func suiteOf(cfg sqliteengine.Config, change func(*sqliteengine.Engine)) enginetest.Suite {
 	return enginetest.Suite{Bubble: true, New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
-		c, cfg := clock.NewFake(), cfg
+		c, cfg, log := clock.NewFake(), cfg, new(logtest.Log)
 		cfg.Path, cfg.MaxBody, cfg.MaxQueues = filepath.Join(t.TempDir(), "duly.db"), o.MaxBody, o.MaxQueues
-		cfg.Clock, cfg.Manual, cfg.Logger = c, !o.Own, slog.New(slog.NewTextHandler(io.Discard, nil))
+		cfg.Clock, cfg.Manual, cfg.Logger = c, !o.Own, log.Logger()
 		e, err := sqliteengine.Open(context.Background(), cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -37,7 +37,7 @@ func suiteOf(cfg sqliteengine.Config, change func(*sqliteengine.Engine)) enginet
 				t.Error(err)
 			}
 		})
-		return &enginetest.Harness{Engine: e, Maintainer: e, Registry: e, Backuper: e, Clock: c}
+		return &enginetest.Harness{Engine: e, Maintainer: e, Registry: e, Backuper: e, Clock: c, Logged: log.CountLines}
 	}}
 }
 

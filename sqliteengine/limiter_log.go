@@ -8,7 +8,7 @@ import (
 // noteLimitChange compares a draft with its queue. The change is logged after the commit.
 func (t *tx) noteLimitChange(q *queue) {
 	was, is := q.base.limiter != nil && q.base.limiter.Probing, q.limiter != nil && q.limiter.Probing
-	c := adaptive.Change{Queue: q.ref, Began: is && !was, Ended: was && !is}
+	c := adaptive.Change{Queue: q.ref, Began: is && !was, Ended: was && !is, Factor: 1}
 	if q.closing.Until > q.base.closing.Until {
 		c.Closed, c.Reason = clock.FromMilli(q.closing.Until).Sub(t.time), q.closing.Reason
 	}

@@ -4,6 +4,7 @@ package logtest
 import (
 	"bytes"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -33,6 +34,16 @@ func (l *Log) String() string {
 
 // Count returns the number of times a text occurs in the log.
 func (l *Log) Count(text string) int { return strings.Count(l.String(), text) }
+
+// CountLines returns the number of lines that contain all of the texts.
+func (l *Log) CountLines(with ...string) (n int) {
+	for line := range strings.Lines(l.String()) {
+		if !slices.ContainsFunc(with, func(text string) bool { return !strings.Contains(line, text) }) {
+			n++
+		}
+	}
+	return n
+}
 
 // Lines returns the lines that contain a text.
 func (l *Log) Lines(with string) (lines []string) {

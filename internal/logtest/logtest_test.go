@@ -27,6 +27,9 @@ func TestALogKeepsConcurrentWrites(t *testing.T) {
 	if log.Count("msg=from") != writers*each || len(lines) != each || !strings.HasSuffix(lines[0], "writer=3\n") {
 		t.Errorf("%d lines, %d of them of one writer: %q", log.Count("msg=from"), len(lines), log.String())
 	}
+	if n := log.CountLines("msg=from", "writer=3"); n != each {
+		t.Errorf("%d lines contain both texts, want %d", n, each)
+	}
 	if log.Count("nothing") != 0 || log.Lines("nothing") != nil {
 		t.Errorf("a text that was never logged was found in %q", log.String())
 	}

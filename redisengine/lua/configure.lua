@@ -18,7 +18,8 @@ if old ~= value then
   check_look()
   call('SET', config, value)
   if paused then call('ZREM', marker, 'now', 'later') end
-  if adapt then call('HDEL', tally, 'later') else call('HDEL', tally, 'later', 'limiter') end
+  call('HDEL', tally, 'later')
+  if not adapt then limiter.drop() end
   closing.forget()
   wake()
   limiter.apply() -- the floor may be higher

@@ -10,8 +10,8 @@
 --         release, bury), a delay in microseconds, -1 for none, the error text, and the ID that the place is; and, of
 --         a release that closes the group, for how many microseconds and the reason
 -- RETURNS {'config', value}
---         {'ok', {bitmap, ...}, {i, ...}, changed}: for each triple the messages that were not current, '' for none;
---         the places, from 1, of other outcomes that were not current; and changed as in settle
+--         {'ok', {bitmap, ...}, {i, ...}}: for each triple the messages that were not current, '' for none; and the
+--         places, from 1, of other outcomes that were not current
 --
 -- @include guard clock now limits due_at numbers group_closing limiter soonest bucket outcome message log ranges
 -- @include upcoming types entering group_head pages group_types group backoff held group_look group_mark group_close
@@ -129,4 +129,4 @@ for _, block in next, opened do -- after the messages are stored elsewhere, so t
   if block then write_block(block) end
 end
 group_close(ended)
-return {'ok', lost, places, outcome.report()}
+return {'ok', lost, places}

@@ -191,9 +191,14 @@ func (s *scriptText) register(b *strings.Builder, all names, rare []string) {
 		}
 	}
 	// The script's functions read them, too.
-	if s.define != "" {
+	answer, before, after := s.runs()
+	if s.define != "" || answer != "" {
 		own.declare(b)
 		b.WriteString(s.define)
+	}
+	if answer != "" {
+		b.WriteString("local function answer(KEYS, ARGV)\n" + after + "end\n")
+		after = "return " + answer + "(answer(KEYS, ARGV))\n"
 	}
 
 	b.WriteString("redis.register_function{function_name='" + NamePrefix + s.name + "_" + hashPlace + "', ")
@@ -202,7 +207,7 @@ func (s *scriptText) register(b *strings.Builder, all names, rare []string) {
 	}
 	// The pieces read these as upvalues, so each call sets them.
 	b.WriteString("callback=function(KEYS, ARGV)\nbyte = string.byte\ncall = redis.call\n")
-	if s.define == "" {
+	if s.define == "" && answer == "" {
 		own.declare(b)
 	}
 	if slices.Equal(s.keys.fixed, all.fixed) {
@@ -211,11 +216,7 @@ func (s *scriptText) register(b *strings.Builder, all names, rare []string) {
 		s.keys.assign(b, "KEYS")
 	}
 	s.args.assign(b, "ARGV")
-	for _, name := range s.includes {
-		b.WriteString(pieces()[name].run)
-	}
-	b.WriteString(s.run)
-	b.WriteString("end}\nend\n")
+	b.WriteString(before + after + "end}\nend\n")
 }
 
 // mostKeys returns the longest list of keys among the scripts.

@@ -20,7 +20,9 @@
 //
 // A line "-- @call" divides a piece or a script. The text above it defines functions and
 // constants. The text below it runs at every call, and sets every variable of the call. A piece
-// names the arguments that it reads in a line "-- @args".
+// names the arguments that it reads in a line "-- @args". A line "-- @answer f" of a piece makes the
+// answer of each script that includes it go through the function f. The pieces before it may answer
+// without f.
 //
 // A script and its pieces have call for redis.call, and byte for string.byte, which the loops
 // over jobs use most.
@@ -166,24 +168,48 @@ func (s *scriptText) script() Script {
 	s.args.declare(&b)
 	s.keys.assign(&b, "KEYS")
 	s.args.assign(&b, "ARGV")
+	answer, before, after := s.runs()
 	for _, name := range s.includes {
-		piece := pieces()[name]
-		b.WriteString(piece.define + piece.run)
+		b.WriteString(pieces()[name].define)
 	}
-	b.WriteString(s.define + s.run)
+	b.WriteString(s.define)
+	if answer != "" {
+		b.WriteString("local function answer()\n" + after + "end\n")
+		after = "return " + answer + "(answer())\n"
+	}
+	b.WriteString(before + after)
 	return Script{
 		Name: s.name, Source: b.String(), Keys: s.keys.fixed, Args: s.args.fixed,
 		ReadOnly: s.readOnly(), keysRepeat: s.keys.repeat, argsRepeat: s.args.repeat,
 	}
 }
 
+// runs returns the text that runs at every call, of the pieces and of the script. The last piece of
+// the part before has the function through which the answer of the part after goes. Without such a
+// piece, answer is empty, and so is the part before.
+func (s *scriptText) runs() (answer, before, after string) {
+	for _, name := range s.includes {
+		piece := pieces()[name]
+		if piece.answer == "" {
+			after += piece.run
+			continue
+		}
+		answer, before, after = piece.answer, before+after+piece.run, ""
+	}
+	return answer, before, after + s.run
+}
+
 // piece is a file of include/.
 type piece struct {
 	args        []string // the arguments that it reads
+	answer      string   // the function through which the answers of scripts go, '' for none
 	define, run string
 }
 
-var pieceArgs = regexp.MustCompile(`(?m)^-- @args(.*)$`)
+var (
+	pieceArgs   = regexp.MustCompile(`(?m)^-- @args(.*)$`)
+	pieceAnswer = regexp.MustCompile(`(?m)^-- @answer (.*)$`)
+)
 
 // pieces has the files of include/, by name.
 var pieces = sync.OnceValue(func() map[string]piece {
@@ -200,6 +226,9 @@ var pieces = sync.OnceValue(func() map[string]piece {
 		var p piece
 		if m := pieceArgs.FindSubmatch(text); m != nil {
 			p.args = strings.Fields(string(m[1]))
+		}
+		if m := pieceAnswer.FindSubmatch(text); m != nil {
+			p.answer = string(m[1])
 		}
 		p.define, p.run, _ = cutCall(string(text))
 		all[strings.TrimSuffix(e.Name(), ".lua")] = p

@@ -9,8 +9,7 @@
 --         number; a delay in microseconds, -1 for none; the error text; the result; the own ID of the job; and, of a
 --         release that closes the shard, for how many microseconds and the reason
 -- RETURNS {'config', value}
---         {'ok', changed, i, j, ...}: the positions, from 1, of outcomes whose receipt is not current. changed is what
---         the outcomes have changed of closing and limiter, nil for nothing, as in include/outcome.lua
+--         {'ok', i, j, ...}: the positions, from 1, of outcomes whose receipt is not current
 --
 -- @include guard clock limits closing limiter ticks pending policy job sets keys finish due_at backoff soonest bucket
 -- @include outcome moments marker wake forward ulid close
@@ -351,4 +350,4 @@ else
   lost = lost or settle_all(ARGV, texts, runs)
 end
 close()
-return {'ok', outcome.report(), unpack(lost)}
+return {'ok', unpack(lost)}

@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- Closes or opens the shard, and returns its closing.
+-- Opens the shard, or closes it as another shard is closed, and returns its closing.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 --         schedules ticks
 -- ARGV    clock version limits  as in reserve
 --         then how long to close the shard, in microseconds; -1 opens it; '' changes nothing; and the reason
--- RETURNS {'config', value} | {'ok', us, until, reason, probing, factor}: the clock in microseconds; when the shard opens in
---         ms, 0 for an open one; why it is closed; -1 if the call has ended probing, else 0; the factor
+-- RETURNS {'config', value} | {'ok', us, until, reason}: the clock in microseconds; when the shard opens in ms, 0 for
+--         an open one; why it is closed
 --
 -- @include guard clock now limits closing limiter ticks pending soonest bucket moments marker wake
 local slow, reason = ARGV[4], ARGV[5]
@@ -18,13 +18,11 @@ if slow ~= '' then
     limiter.reopen()
   else
     limiter.measure() -- the shard was open until now
-    limiter.closed(closing.extend(tonumber(slow), reason))
+    limiter.closed(closing.copy(tonumber(slow), reason))
   end
   closing.save()
   limiter.save()
   wake()
 end
 local closed = closing.opens()
-local why = closed and call('HGET', tally, 'closed_reason') or ''
-local probing, factor = limiter.change()
-return {'ok', us, closed or 0, why, probing, string.format('%.17g', factor)}
+return {'ok', us, closed or 0, closed and call('HGET', tally, 'closed_reason') or ''}

@@ -62,10 +62,11 @@ local function give(keys, args, i, was)
   g.idle = own.idle
   if paused then call('ZREM', marker, 'now', 'later') end
   g.announced = 0
-  if not adapt then call('HDEL', tally, 'limiter') end
+  if not adapt then limiter.drop() end
   limiter.apply() -- the floor may be higher
   mark_group()
   limiter.save()
+  limiter.note_change(name)
   call('HSET', heads, name, pack_head(g, GROUP))
 end
 -- @call
@@ -83,6 +84,7 @@ for i = 1, groups do
   check_group()
 end
 for i = 1, groups do give(KEYS, ARGV, i, was) end
+limiter.forget() -- each group has noted its change
 this_group, g = nil, nil
 needed()
 save_topic()

@@ -17,6 +17,8 @@ import (
 type Reply struct {
 	Word string
 	Rest []rueidis.RedisMessage
+	// ClosedByLimiter reports whether an outcome has made the limiter close the shard.
+	ClosedByLimiter bool
 }
 
 // Call runs a script on one shard. Clock and version are its first arguments.
@@ -39,16 +41,18 @@ func (e *Catalog) run(ctx context.Context, q *Queue, s *Shard, c link.Call) (Rep
 	if err != nil {
 		return Reply{}, err
 	}
-	return e.readReply(c.Script.Name, s, met, &msg)
+	return e.readReply(c.Script.Name, q, s, met, &msg)
 }
 
 // readReply reads a script's answer. met is the shard's counter from before the call.
-func (e *Catalog) readReply(name string, s *Shard, met int64, msg *rueidis.RedisMessage) (Reply, error) {
+func (e *Catalog) readReply(name string, q *Queue, s *Shard, met int64, msg *rueidis.RedisMessage) (Reply, error) {
 	items, err := msg.ToArray()
 	if err != nil || len(items) == 0 {
 		return Reply{}, e.UnexpectedReply(name)
 	}
-	r := Reply{Word: codec.Text(&items[0]), Rest: items[1:]}
+
+	items, closed := e.noteLimits(q, items)
+	r := Reply{Word: codec.Text(&items[0]), Rest: items[1:], ClosedByLimiter: closed}
 	// The shard has another configuration, so the script changed nothing.
 	if r.Word == "config" {
 		return r, &Stale{Shard: s, Value: codec.Text(&r.Rest[0]), met: met}
@@ -138,16 +142,16 @@ func (e *Catalog) CallWhenStepped(ctx context.Context, q *Queue, s *Shard, sc *s
 func (e *Catalog) Write(
 	ctx context.Context, q *Queue, s *Shard, sc *store.Script, args []string, waited bool,
 ) (r Reply, durable, err error) {
-	return e.write(ctx, s, link.Call{Script: sc.Script, Keys: s.of(sc), Args: args, Waited: waited})
+	return e.write(ctx, q, s, link.Call{Script: sc.Script, Keys: s.of(sc), Args: args, Waited: waited})
 }
 
-func (e *Catalog) write(ctx context.Context, s *Shard, c link.Call) (r Reply, durable, err error) {
+func (e *Catalog) write(ctx context.Context, q *Queue, s *Shard, c link.Call) (r Reply, durable, err error) {
 	met := s.met.Load()
 	msg, durable, err := e.Link.RunDurable(ctx, c)
 	if err != nil {
 		return Reply{}, nil, err
 	}
-	r, err = e.readReply(c.Script.Name, s, met, &msg)
+	r, err = e.readReply(c.Script.Name, q, s, met, &msg)
 	return r, durable, err
 }
 

@@ -3,11 +3,9 @@ package catalog
 import (
 	"context"
 	"strconv"
-	"sync"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
-	"github.com/dulymq/duly/internal/adaptive"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
@@ -31,23 +29,10 @@ func (e *Catalog) LastClosing(ctx context.Context, q *Queue) (last duly.Closing,
 
 // Reopen opens every shard of a queue or a group.
 func (e *Catalog) Reopen(ctx context.Context, q *Queue) error {
-	var mu sync.Mutex // guards change
-	change := adaptive.Change{Queue: q.Ref, Factor: 1}
-	err := Parallel(q.Shards, func(s *Shard) error {
-		r, err := e.callSlow(ctx, q, s, openShard, "")
-		if err != nil {
-			return err
-		}
-
-		factor, err := strconv.ParseFloat(codec.Text(&r.Rest[4]), 64)
-		mu.Lock()
-		defer mu.Unlock()
-		change.Ended = change.Ended || codec.Integer(&r.Rest[3]) < 0
-		change.Factor = min(change.Factor, factor)
+	return Parallel(q.Shards, func(s *Shard) error {
+		_, err := e.callSlow(ctx, q, s, openShard, "")
 		return err
 	})
-	e.LimitLog.Write(e.Settings.Logger, change, e.Local().Mono())
-	return err
 }
 
 // CloseOthers closes the other shards of a queue or a group for as long as the shard with that index

@@ -203,6 +203,7 @@ func (e *Catalog) Propagate(ctx context.Context, q *Queue, shards ...*Shard) err
 		if r.Err != nil {
 			return r.Err
 		}
+		e.noteLimits(q, codec.Elements(&r.Msg))
 		shards[i].meet()
 	}
 	return nil

@@ -91,7 +91,7 @@ func (e *Catalog) WriteGroup(ctx context.Context, q *Queue, s *Shard, sc *store.
 	all := append([]string{e.Clock(), q.Version, s.Limits, q.View.Group.Name}, args...)
 	for {
 		// The link appends to the arguments, so each attempt needs a copy.
-		r, durable, err = e.write(ctx, s, link.Call{Script: sc.Script, Keys: sc.Names(s.Base, s.Tag),
+		r, durable, err = e.write(ctx, q, s, link.Call{Script: sc.Script, Keys: sc.Names(s.Base, s.Tag),
 			Args: slices.Clone(all)})
 		if err != nil || r.Word != "behind" {
 			return r, durable, err
@@ -105,7 +105,7 @@ func (e *Catalog) WriteTopic(
 ) (r Reply, durable, err error) {
 	c := q.TopicCall(s)
 	all := append([]string{e.Clock(), q.Version, c.Limits, c.Groups}, args...)
-	return e.write(ctx, s, link.Call{Script: sc.Script, Keys: c.Keys, Args: all, Waited: waited})
+	return e.write(ctx, q, s, link.Call{Script: sc.Script, Keys: c.Keys, Args: all, Waited: waited})
 }
 
 // StepShard makes one step in a shard of a queue or a group. It returns the server's time and the

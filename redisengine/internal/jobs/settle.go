@@ -333,7 +333,7 @@ func (e *Jobs) sendSettle(q *catalog.Queue, s *catalog.Shard) func(context.Conte
 		if err != nil {
 			return err
 		}
-		readLost(calls, r.Rest[1:], durable, e.noteLimits(q, &r.Rest[0]))
+		readLost(calls, r.Rest, durable, r.ClosedByLimiter)
 		return nil
 	}
 }

@@ -10,6 +10,7 @@ local announced   -- the moment that the marker announced last; nil: nobody has 
 local saved       -- closed_until in the tally, 0 for none
 local till        -- when the shard opens, 0 for none. The moment may have passed
 local why         -- the reason of a closing that this call has made
+local copied      -- whether that closing is the one of another shard
 local keeps       -- whether the call stores what is left of the closing
 local limiter_text -- the state of the limiter
 
@@ -66,6 +67,12 @@ function closing.extend(slow, reason)
   return closing.close(now, slow > 0 and ahead(slow) or 0, reason)
 end
 
+-- copy closes the shard as another shard is closed. The log has that closing already.
+function closing.copy(slow, reason)
+  copied = true
+  return closing.extend(slow, reason)
+end
+
 -- after returns when the shard would open after close, false for an open one.
 function closing.after(from, to)
   read()
@@ -78,9 +85,9 @@ function closing.reopen()
   keeps, till = true, 0
 end
 
--- made returns the end and the reason of a closing that this call has made, nil for none.
+-- made returns the end and the reason of a new closing that this call has made, nil for none.
 function closing.made()
-  if why then return till, why end
+  if why and not copied then return till, why end
 end
 
 -- save writes the closing if the call has changed it, after the other writes.
@@ -108,7 +115,7 @@ function closing.leased()
 end
 
 function closing.forget()
-  announced, saved, till, why, keeps, limiter_text = nil, nil, nil, nil, false, nil
+  announced, saved, till, why, copied, keeps, limiter_text = nil, nil, nil, nil, false, false, nil
 end
 end
 -- @call

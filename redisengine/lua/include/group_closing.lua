@@ -5,6 +5,7 @@ local closing = {}
 do
 local MOST_CLOSED = 3600000 -- how long a closing lasts at most, in ms
 local why -- the reason of a closing that this call has made
+local copied -- whether that closing is the one of another shard
 
 -- clip returns an end of a closing as it is at a moment, 0 for one that has passed.
 local function clip(at, moment)
@@ -37,6 +38,12 @@ function closing.extend(slow, reason)
   return closing.close(now, slow > 0 and ahead(slow) or 0, reason)
 end
 
+-- copy closes the group as another shard is closed. The log has that closing already.
+function closing.copy(slow, reason)
+  copied = true
+  return closing.extend(slow, reason)
+end
+
 -- after returns when the group would open after close, false for an open one.
 function closing.after(from, to)
   local at = clip(math.max(clip(g.closed_until, from), to), now)
@@ -47,9 +54,9 @@ function closing.reopen()
   g.closed_until = 0
 end
 
--- made returns the end and the reason of a closing that this call has made, nil for none.
+-- made returns the end and the reason of a new closing that this call has made, nil for none.
 function closing.made()
-  if why then return g.closed_until, why end
+  if why and not copied then return g.closed_until, why end
 end
 
 -- limiter returns the stored state of the limiter, '' for none.
@@ -63,7 +70,7 @@ function closing.leased()
 end
 
 function closing.forget()
-  why = nil
+  why, copied = nil, false
 end
 end
 -- @call

@@ -1,6 +1,10 @@
 -- The limiter of the shard adapts the limits to the outcomes of deliveries. It is that of the package
 -- internal/adaptive, which explains the rules, with the same constants and the same arithmetic. Its state is a text in
 -- the tally, which only a queue with the setting adapt has. A missing state is a new one.
+--
+-- Each answer of a script that includes the limiter goes through report, so that the log has every change.
+--
+-- @answer limiter.report
 local limiter = {}
 
 do
@@ -27,6 +31,9 @@ local configured  -- the limits of the configuration
 local saved_text -- the text of the state in the tally
 local was    -- whether the shard was in probing
 local in_flight   -- how many jobs are leased, as far as the limiter knows
+local by_outcome  -- whether an outcome has made the limiter close the shard in this call
+local probing_dropped -- whether the call has ended probing by drop
+local changes     -- what the call has changed, for the log; nil: nothing
 
 local function fresh()
   local new = {probe = false}
@@ -307,6 +314,7 @@ function limiter.settled(n, class)
   if not s then return 0 end
   local closes = settle(n, class)
   in_flight = in_flight - 1
+  by_outcome = by_outcome or closes > 0
   return closes
 end
 
@@ -348,11 +356,32 @@ function limiter.reopen()
   s.probing, s.probe, s.streak = 0, false, 0
 end
 
--- change returns what the call has changed for the log: 1 if probing has begun, -1 if it has ended, else 0; and the
--- factor, 1 if the limits do not adapt.
-function limiter.change()
-  if not s then return 0, 1 end
-  return s.probing - was, s.factor
+-- drop removes the state of limits that adapt no longer, which ends probing.
+function limiter.drop()
+  local text = call('HGET', tally, 'limiter')
+  if not text then return end
+  local old = limiter.parse(text)
+  probing_dropped = old and old.probing == 1
+  call('HDEL', tally, 'limiter')
+end
+
+-- note_change notes for the log what the call has changed: of the queue for the name '', or of a group of a topic.
+function limiter.note_change(name)
+  local to, why = closing.made()
+  local probing = s and s.probing - was or probing_dropped and -1 or 0
+  if not to and probing == 0 then return end
+  local factor = string.format('%.17g', s and s.factor or 1)
+  changes = changes or {}
+  changes[#changes + 1] = {name, to and to - now or 0, why or '', by_outcome and 1 or 0, probing, factor}
+end
+
+-- report returns an answer unchanged if the call has changed nothing for the log. Otherwise it returns {'limits',
+-- {{name, closed, reason, by_outcome, probing, factor}, ...}, answer}: for how many ms the call has closed the shard,
+-- 0 for not at all, and why; 1 if an outcome made the limiter close it; 1 if probing has begun, -1 if it has ended.
+function limiter.report(answer)
+  limiter.note_change('')
+  if not changes then return answer end
+  return {'limits', changes, answer}
 end
 
 -- save writes the state if the call has changed it, after the other writes.
@@ -367,7 +396,13 @@ end
 
 function limiter.forget()
   s, configured, saved_text, was, in_flight = nil, nil, nil, nil, nil
+  by_outcome, probing_dropped = false, false
+end
+
+function limiter.start()
+  changes = nil
+  limiter.forget()
 end
 end
 -- @call
-limiter.forget()
+limiter.start()
