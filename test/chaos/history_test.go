@@ -146,51 +146,76 @@ func (h *history) readDelivery(f fields) {
 }
 
 // find returns the delivery of a call: the one with its receipt and lease end, or the latest one
-// with its receipt.
-func (h *history) find(f fields) *delivery {
+// with its receipt. Two primaries can hand out a job in the same millisecond, and then both are the
+// same but for their calls, so one that awaits such a call comes first.
+func (h *history) find(f fields, awaits func(*delivery) bool) *delivery {
 	parts, ok := contract.ParseReceipt(duly.Receipt(f.text(2)))
 	l := h.lives[lifeKey{parts.Queue, parts.Number}]
 	if !ok || l == nil {
 		h.fault("a receipt was never handed out: %v", f)
 		return nil
 	}
+
+	var found *delivery
 	for _, d := range slices.Backward(l.deliveries) {
-		if d.n == parts.Delivery && (f.text(4) == "" || d.end == f.number(4)) {
+		if d.n != parts.Delivery || f.text(4) != "" && d.end != f.number(4) {
+			continue
+		}
+		if awaits(d) {
 			return d
 		}
+		if found == nil {
+			found = d
+		}
 	}
-	h.fault("a delivery was never handed out: %v", f)
-	return nil
+	if found == nil {
+		h.fault("a delivery was never handed out: %v", f)
+	}
+	return found
+}
+
+// last returns the last try, or nil.
+func last(tries []*try) *try {
+	if len(tries) == 0 {
+		return nil
+	}
+	return tries[len(tries)-1]
 }
 
 func (h *history) readTry(f fields) {
-	d := h.find(f)
+	extends := f.text(0) == "x"
+	d := h.find(f, func(d *delivery) bool { return extends || len(d.settles) == 0 })
 	switch {
 	case d == nil:
-	case f.text(0) == "s":
-		d.settles = append(d.settles, &try{sent: f.number(1), as: f.text(3)})
-	default:
+	case extends:
 		d.extends = append(d.extends, &try{sent: f.number(1), lease: f.number(3)})
+	default:
+		d.settles = append(d.settles, &try{sent: f.number(1), as: f.text(3)})
 	}
 }
 
 // readVerdict stores the result of the last call of a delivery.
 func (h *history) readVerdict(f fields) {
-	d := h.find(f)
+	tries := func(d *delivery) []*try {
+		if f.text(0) == "X" {
+			return d.extends
+		}
+		return d.settles
+	}
+	d := h.find(f, func(d *delivery) bool {
+		t := last(tries(d))
+		return t != nil && t.at == 0
+	})
 	if d == nil {
 		return
 	}
-	tries := d.settles
-	if f.text(0) == "X" {
-		tries = d.extends
-	}
 
-	if len(tries) == 0 {
+	t := last(tries(d))
+	if t == nil {
 		h.fault("answered and never sent: %v", f)
 		return
 	}
-	last := tries[len(tries)-1]
-	last.at, last.verdict = f.number(1), f.text(3)
+	t.at, t.verdict = f.number(1), f.text(3)
 }
 
 // until returns the earliest end of a delivery's lease in ms, as far as the diaries know.
