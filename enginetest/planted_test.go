@@ -67,15 +67,20 @@ func TestModelFindsNothingInAGoodEngine(t *testing.T) {
 
 // playPlanted runs one script against a model with the bug.
 func playPlanted(t *testing.T, bug plantedBug, sc script) (err error) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &skewed{Fake: clock.NewFake()}
-		m := model.New(model.Config{Clock: c, MaxBody: scriptMaxBody, MaxQueues: scriptMaxQueues, OneShard: true,
-			Manual: true})
-		defer m.Close()
-		e := &buggy{Engine: m, clock: c, bug: bug, last: map[duly.Number]duly.Receipt{}, ids: map[duly.Receipt]string{}}
-		h := &Harness{Engine: e, Maintainer: e, Clock: c.Fake, Quiet: synctest.Wait}
-		_, err = playBoth(t.Context(), h, sc)
-	})
+	synctest.Test(t, func(t *testing.T) { err = playOnModel(t, bug, sc, playBoth) })
+	return err
+}
+
+// playOnModel plays a script against a model with the bug, in a bubble.
+func playOnModel[T any](t *testing.T, bug plantedBug, sc script,
+	play func(context.Context, *Harness, script) (T, error)) error {
+	c := &skewed{Fake: clock.NewFake()}
+	m := model.New(model.Config{Clock: c, MaxBody: scriptMaxBody, MaxQueues: scriptMaxQueues, OneShard: true,
+		Manual: true})
+	defer m.Close()
+	e := &buggy{Engine: m, clock: c, bug: bug, last: map[duly.Number]duly.Receipt{}, ids: map[duly.Receipt]string{}}
+	h := &Harness{Engine: e, Maintainer: e, Clock: c.Fake, Quiet: synctest.Wait}
+	_, err := play(t.Context(), h, sc)
 	return err
 }
 

@@ -58,13 +58,13 @@ func (s Suite) runScripts(t *testing.T, generate func(steps int) *rapid.Generato
 // topicCoverage counts how often the scripts reached each situation.
 type topicCoverage struct {
 	Delivered, Stalled, Dead, Requeued, Filtered, Skipped, Replayed, Missed, Parked int64
-	Exists, Canceled, Trimmed, Dropped                                              int64
+	Exists, Canceled, Trimmed, Dropped, Slowed, Probing                             int64
 }
 
 func (v *topicCoverage) counts() []*int64 {
 	return []*int64{
 		&v.Delivered, &v.Stalled, &v.Dead, &v.Requeued, &v.Filtered, &v.Skipped, &v.Replayed, &v.Missed, &v.Parked,
-		&v.Exists, &v.Canceled, &v.Trimmed, &v.Dropped,
+		&v.Exists, &v.Canceled, &v.Trimmed, &v.Dropped, &v.Slowed, &v.Probing,
 	}
 }
 
@@ -114,6 +114,8 @@ func (v *topicCoverage) addGroup(st duly.Stats) {
 	v.Skipped += st.Group.Skipped
 	v.Replayed += st.Group.Replayed
 	v.Missed += st.Group.Missed
+	v.Slowed += st.Counters.Slowed
+	v.Probing += int64(st.Probing)
 	if st.Group.Parked {
 		v.Parked++
 	}
@@ -186,6 +188,37 @@ var topicOpenings = []script{
 			Defaults: duly.Defaults{MaxStalls: 1}}},
 		createGroupOp{At: groupSpec{0, 1}},
 	},
+	// A group with a lowered factor.
+	append(adaptiveGroup(), topicReserveOp{At: []groupSpec{{0, 0}}, Max: 4},
+		settleOp{[]outcomeSpec{{As: duly.Release, Delay: -1, Slow: true}}}, topicClockOp{By: time.Second}),
+	// A group whose next delivery is a probe.
+	probingGroup(topicClockOp{By: time.Second}),
+	// A group whose probe is leased.
+	probingGroup(topicClockOp{By: time.Second}, topicReserveOp{At: []groupSpec{{0, 0}}, Max: 1}),
+}
+
+// adaptiveGroup is the opening of a group with an adaptive limit and five messages, which survive any
+// number of failures.
+func adaptiveGroup() script {
+	return script{
+		configureTopicOp{Patch: duly.TopicConfig{Keep: time.Minute}}, createGroupOp{At: groupSpec{0, 0}},
+		configureGroupOp{Patch: duly.QueueConfig{MaxLeased: 5, Adapt: duly.Adapt{Floor: 0.1},
+			Defaults: duly.Defaults{Tries: duly.MaxTries, Backoff: "fixed:0s"}}},
+		publishOp{[]messageSpec{{Key: "k"}, {Key: "l"}, {}, {}, {Header: "x"}}},
+	}
+}
+
+// probingGroup is the opening of a group in probing, and then some operations.
+func probingGroup(then ...operation) script {
+	sc := adaptiveGroup()
+	failures := make([]outcomeSpec, 5)
+	for i := range failures {
+		failures[i] = outcomeSpec{Which: i, As: duly.Nack, Delay: -1}
+	}
+	for range 4 { // 20 failures in a row
+		sc = append(sc, topicReserveOp{At: []groupSpec{{0, 0}}, Max: 5}, settleOp{failures})
+	}
+	return append(sc, then...)
 }
 
 var topicDrawn = func() (all []func(t *rapid.T) operation) {
@@ -315,7 +348,7 @@ func drawFrom(t *rapid.T) fromSpec {
 func drawConfigureGroup(t *rapid.T) operation {
 	o := configureGroupOp{At: drawGroup(t)}
 	c := &o.Patch
-	switch rapid.IntRange(0, 8).Draw(t, "setting") {
+	switch rapid.IntRange(0, 12).Draw(t, "setting") {
 	case 0, 1:
 		c.Group.Order = of(t, []duly.GroupOrder{duly.OrderNone, duly.OrderKeys})
 	case 2:
@@ -336,6 +369,15 @@ func drawConfigureGroup(t *rapid.T) operation {
 		c.MaxLeased = of(t, []int{duly.None, 1, 2})
 	case 8:
 		c.Group.Idle = of(t, []time.Duration{duly.None, time.Hour, time.Minute})
+	case 9:
+		c.Rate.PerSecond = of(t, []float64{duly.None, 1, 0.5, -2})
+		c.Rate.Burst = rapid.IntRange(0, 2).Draw(t, "burst")
+	case 10:
+		c.Reopen = true
+	case 11, 12:
+		c.Adapt.Floor = of(t, []float64{duly.None, 0.1, 0.5, 1, 1.5})
+		c.MaxLeased = of(t, []int{0, 1, 4})
+		c.Rate.PerSecond = of(t, []float64{0, 0, 2, 20})
 	}
 	return o
 }

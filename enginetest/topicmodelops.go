@@ -229,7 +229,8 @@ type configureGroupOp struct {
 }
 
 func (o configureGroupOp) play(p *pair) {
-	p.both("configure", func(s side) (string, error) { return "", s.in("").Configure(p.ctx, o.At.ref(), o.Patch) })
+	patch := p.limits(o.Patch)
+	p.both("configure", func(s side) (string, error) { return "", s.in("").Configure(p.ctx, o.At.ref(), patch) })
 	p.groupConfig(o.At.ref())
 	if o.Patch.Group.Idle != 0 {
 		p.park(o.At.Topic.ref())
