@@ -31,7 +31,7 @@ local function page(set, most)
   return got
 end
 
--- is_moment reports whether a score can be the moment when a lease ends, or when a message has died. The longest lease
+-- is_moment reports whether a score can be the time when a lease ends, or when a message has died. The longest lease
 -- has 366 days, and the clock may have been set back by a day, as for jobs.
 local function is_moment(state, at)
   local ahead_at_most = (state == 'leased' and 367 or 1) * 86400000

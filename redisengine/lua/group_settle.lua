@@ -24,7 +24,7 @@ local settle = {}
 -- The class of an outcome for the limiter. A release with slow is an overload.
 local classes = {ack = 'success', nack = 'failure', release = 'neutral', bury = 'neutral'}
 
--- current returns the message with an ordinal if it is leased under a token outside of a range.
+-- current returns the message with an ordinal if it is leased under a token outside a range.
 local function current(t, ordinal)
   local m = find_message(ordinal)
   return m and m.token == t and call('ZSCORE', leased, m.pos) and m

@@ -28,10 +28,10 @@
 local FIRST = 6 -- the place of the first number
 
 local all_kinds
-local one_due    -- when all jobs are due; false: each has its own moment
+local one_due    -- when all jobs are due; false: each has its own time
 local body_at    -- the place of the last large body that was read
 
--- next_body is the next large body of the call.
+-- next_body returns the next large body of the call.
 local function next_body(args)
   body_at = body_at + 1
   return args[body_at]
@@ -82,7 +82,7 @@ function read_keys(keys)
   read_ahead(alias, alias_now, merges)
 end
 
--- read_about reads what is said of all jobs of the call. It returns for each job its kind, due moment, own ID and keys
+-- read_about reads what is said of all jobs of the call. It returns for each job its kind, due time, own ID and keys
 -- (order key and merge key in turn), nil where all have the same or none; and whether all IDs differ.
 function read_about()
   local a = about ~= '' and cmsgpack.unpack(about)
@@ -103,7 +103,8 @@ end
 end
 
 do
--- sized is a list that has room for two elements of each job. A list that grows by one element at a time costs more.
+-- sized returns a list that has room for two elements of each job. A list that grows by one element at a time costs
+-- more.
 local function sized(args, jobs)
   return {unpack(args, FIRST, FIRST + 2 * jobs - 1)}
 end
@@ -162,7 +163,7 @@ local function push_all(args, batch, results)
     new_jobs, new_ready, wakes = new_jobs + r / 2, new_ready + y / 2, wakes or y + d > 0
   end
 
-  local head, fits -- of the kind and the moment; most calls have one of each
+  local head, fits -- of the kind and the due time; most calls have one of each
   for i = 1, jobs do
     if i == 1 or kinds or dues then
       kind, due = all_kinds[kinds and kinds[i] or 1], one_due or due_at(dues[i])

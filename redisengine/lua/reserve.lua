@@ -165,7 +165,7 @@ local function free_merges(merges)
   return true
 end
 
--- candidates are jobs as tables.
+-- candidates returns jobs as tables.
 local function candidates(numbers, found, runs)
   local jobs = {}
   for i, n in ipairs(numbers) do jobs[i] = candidate(n, found[i], runs[i]) end
@@ -267,7 +267,7 @@ local function large_bodies(jobs)
   return result
 end
 
--- columns are the jobs as they are answered: numbers, records, run states.
+-- columns returns the jobs as they are answered: numbers, records, run states.
 local function columns(jobs)
   local numbers, found, runs, any = {}, {}, {}, false
   for i, j in ipairs(jobs) do
@@ -288,7 +288,7 @@ function mark_left(n, next_end)
   return true
 end
 
--- earliest is when the first of the leases ends.
+-- earliest returns when the first of the leases ends.
 function earliest(ends, usual)
   local first = tonumber(ends[1] or usual)
   for i = 2, #ends do first = math.min(first, tonumber(ends[i])) end

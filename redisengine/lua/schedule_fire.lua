@@ -30,7 +30,7 @@ local MOST_MISSED = 1000 -- of one item
 local by_name -- the schedules that this call has read: name → schedule, false for none
 local fire
 do
--- tick_text is a tick as the headers of a run have it. Howard Hinnant's days_from_civil, in reverse.
+-- tick_text returns a tick as the headers of a run have it. Howard Hinnant's days_from_civil, in reverse.
 local function tick_text(ms)
   local days = math.floor(ms / 86400000) + 719468
   local era = math.floor(days / 146097)

@@ -35,15 +35,15 @@ function settle.ack(j, o)
   free_key(j)
 end
 
--- id_text is the ID as the contract's jitter takes it; number_text is the job's number as an ID.
+-- id_text returns the ID as the contract's jitter takes it; number_text is the job's number as an ID.
 local function id_text(j, number_text)
   if j.id == '' then return number_text end
   if byte(j.id) == 110 then return ulid(string.sub(j.id, 2)) end
   return string.sub(j.id, 2)
 end
 
--- attempt_of is the number of the running delivery, as the job's user counts: failures + 1, and without a stall limit
--- the stalls as well.
+-- attempt_of returns the number of the running delivery, as the job's user counts: failures + 1, and without a stall
+-- limit the stalls as well.
 local function attempt_of(j)
   local r = j.run or {failures = 0, stalls = 0}
   if policy_of(j).max_stalls == -1 then return r.failures + r.stalls + 1 end
@@ -138,7 +138,7 @@ local function is_plain(record)
   return place == BARE or place ~= INLINE and flags % 128 < HAS.ID and policy_at(place).retain < 0
 end
 
--- any_text reports whether one of the values is no false.
+-- any_text reports whether one of the values is not false.
 local function any_text(values)
   for i = 1, #values do
     if values[i] then return true end

@@ -21,12 +21,12 @@ local size = {}
 for i, set in ipairs({delayed, ready, blocked, leased, dead, done}) do size[i] = call('ZCARD', set) end
 local oldest = now
 
--- No rank and no due moment lies beyond these. A score that does was written by another program. It counts in the
--- sizes only, because it is no moment.
+-- No rank and no due time is beyond these. A score that does was written by another program. It counts in the
+-- sizes only, because it is not a time.
 local LEAST, ABOVE, LATEST = string.format('%.0f', -1000 * BAND), string.format('(%.0f', 2 ^ 53), '253402300799999'
 
 -- The ready set is sorted by priority first, so each priority that is there is asked for its first. There may be two
--- thousand. Up to 2^53 every band ends above its ranks, so each look goes on from the one before.
+-- thousand. Up to 2^53 every band ends above its ranks, so each look continues from the one before.
 local rank = tonumber(call('ZRANGEBYSCORE', ready, from == '' and LEAST or from, ABOVE, 'WITHSCORES', 'LIMIT', 0, 1)[2])
 for _ = 1, 1000 do
   if not rank then break end

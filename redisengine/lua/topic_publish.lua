@@ -34,7 +34,8 @@ function make_room(bytes)
   return false, 'max_bytes'
 end
 
--- known is the place that a repeated message has: entry time and ordinal, 0 if it has not entered; nil for a new one.
+-- known returns the place that a repeated message has: entry time and ordinal, 0 if it has not entered; nil for a new
+-- one.
 function known(id, value, delayed_too)
   if id == '' then return nil end
   if dedupe > 0 then

@@ -9,14 +9,14 @@
 --         read_run read_record  what was read: the run state, '' for none; the SHA-1 of the record
 --         policy priority  the new ones, as in push
 --         flags rest body  the new record as in push, and its large body, '' for none
---         when  a new due moment: a delay in microseconds, or minus an absolute moment in ms; '' if it stays
+--         when  a new due time: a delay in microseconds, or minus an absolute time in ms; '' if it stays
 --         ttl   a new TTL from now in microseconds; -1: none; '' if it stays
 -- RETURNS {'config', value} | {'none'} | {'conflict', state} | {'changed'} | {'ok'}
 --         {'ttl'} if the TTL ends before the job is due
 --
 -- @include guard clock now limits closing limiter ticks pending policy job sets keys finish find due_at soonest bucket
 -- @include moments marker wake close
--- new_times are the job's due moment and expiry after the update; false for the first if the job would end before it
+-- new_times are the job's due time and expiry after the update; false for the first if the job would end before it
 -- is due.
 local function new_times(j)
   local at = tonumber(when)

@@ -5,7 +5,7 @@ do
 local taken, filled_at -- of the rate, once it was read
 local changed          -- whether the call has to store it
 
--- finite returns the number of a text, 0 for none and for one that Check names.
+-- finite returns the number that a string encodes. It returns 0 for none, and for a value that Check reports.
 local function finite(text)
   local number = tonumber(text or '0')
   return number and number - number == 0 and number or 0
@@ -56,7 +56,7 @@ function bucket.open_next(makes_room)
   return math.min(n, most), false
 end
 
--- opens_at returns the moment from which the rate has room for one more.
+-- opens_at returns the time from which the rate has room for one more delivery.
 function bucket.opens_at()
   limiter.apply()
   local lacks = 1 - (burst - missing())

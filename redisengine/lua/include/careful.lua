@@ -43,13 +43,13 @@ function sound_policy(text)
   return sound_backoff(p[5]) and modes[p[6]] and untils[p[7]] and p
 end
 
--- sound_alias reports whether a text can be the alias of an ID.
+-- sound_alias reports whether a string can be the alias of an ID.
 function sound_alias(text)
   local kind = byte(text)
   return kind == 105 and #text > 1 or kind == 110 and #text == 17
 end
 
--- Every moment and count of a run state is there, and what is said to be the length of its error.
+-- sound_run reports whether a run state has every time and count, and an error of the length that it states.
 function sound_run(text)
   if #text < 26 then return false end
   return #text == 26 or #text >= 28 and fixed.unpack('>I2', text, 27) <= #text - 28

@@ -2,9 +2,9 @@
 --
 -- @args clock
 local us, now
-local now_text -- Redis prints every number that it is given, digit by digit; a text goes as it is
+local now_text -- Redis formats every number digit by digit, and sends a string unchanged
 
--- ahead is the moment, in ms, that lies some microseconds ahead. It is rounded up, so that it never comes early.
+-- ahead returns the time, in ms, that is some microseconds from now. It is rounded up, so that it is never early.
 local function ahead(d)
   return math.ceil((us + d) / 1000)
 end

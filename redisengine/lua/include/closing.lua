@@ -6,9 +6,9 @@ local closing = {} -- a table of functions, because a script may have few locals
 
 do
 local MOST_CLOSED = 3600000 -- how long a closing lasts at most, also after a step back of the clock, in ms
-local announced   -- the moment that the marker announced last; nil: nobody has read it
+local announced   -- the time that the marker announced last; nil: not read yet
 local saved       -- closed_until in the tally, 0 for none
-local till        -- when the shard opens, 0 for none. The moment may have passed
+local till        -- when the shard opens, 0 for none. The time may have passed
 local why         -- the reason of a closing that this call has made
 local copied      -- whether that closing is the one of another shard
 local keeps       -- whether the call stores what is left of the closing
@@ -26,7 +26,7 @@ local function read()
   till, limiter_text = saved, found[3] or ''
 end
 
--- clip returns an end of a closing as it is at a moment, 0 for one that has passed.
+-- clip returns the end of a closing as of a given time, 0 if it has passed.
 local function clip(at, moment)
   return at > moment and math.min(at, moment + MOST_CLOSED) or 0
 end
@@ -54,7 +54,7 @@ function closing.keep()
   keeps, till = true, clip(till, now)
 end
 
--- close closes the shard from one moment to another. The later end wins, with its reason. It returns that end.
+-- close closes the shard from one time to another. The later end wins, with its reason. It returns that end.
 function closing.close(from, to, reason)
   read()
   keeps, till = true, clip(till, from)

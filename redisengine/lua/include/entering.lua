@@ -59,7 +59,7 @@ function enter(values, index, n)
   return before + 1
 end
 
--- is_record reports whether a text can be the record of a delayed message.
+-- is_record reports whether a string can be the record of a delayed message.
 local function is_record(text)
   return #text > RECORD and is_sound(string.sub(text, RECORD + 1))
 end

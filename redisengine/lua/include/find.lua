@@ -3,7 +3,7 @@
 
 local find
 do
--- find_number is the number of the job with an ID, or false.
+-- find_number returns the number of the job with an ID, or false.
 local function find_number(name)
   if byte(name) == 35 then return string.sub(name, 2) end
   local raw = byte(name) == 110 and string.sub(name, 2)
@@ -14,7 +14,7 @@ local function find_number(name)
   return alias_get(name)
 end
 
--- find is the job with an ID, with its state, or false.
+-- find returns the job with an ID, with its state, or false.
 function find(name)
   flush()
   local n = find_number(name)
@@ -22,7 +22,7 @@ function find(name)
 end
 end
 
--- state_now is the job's state by the clock, without changing anything; false if its time is over.
+-- state_now returns the job's state by the clock, without changing anything; false if its time is over.
 local function state_now(j)
   if over(j) then return false end
   if j.state ~= 'delayed' or j.due > now then return j.state end

@@ -7,7 +7,7 @@ local untouched, forward
 do
 local STEP, STEP_TEXT = 1000, '1000'
 
--- untouched is a job that was read in a batch, or what has become of it if an earlier job of the batch has changed
+-- untouched returns a job that was read in a batch, or what has become of it if an earlier job of the batch has changed
 -- it; false if it is not in this state any more.
 function untouched(j, state)
   if not touched[j.n] then return j end

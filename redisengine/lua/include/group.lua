@@ -10,7 +10,7 @@ function pos_of(ms, ordinal)
   return struct.pack('>I5I6', ordinal, ms)
 end
 
--- ordinal_of returns the ordinal and the entry time of a place, 0 and 0 for a text that is none.
+-- ordinal_of returns the ordinal and the entry time of a place, 0 and 0 for a string that is not a place.
 function ordinal_of(pos)
   if #pos ~= PLACE then return 0, 0 end
   local ordinal, ms = struct.unpack('>I5I6', pos)
@@ -21,19 +21,19 @@ function count(field, n)
   g[field] = g[field] + (n or 1)
 end
 
--- find_message returns the held message with an ordinal, if it is outside of a range.
+-- find_message returns the held message with an ordinal, if it is outside a range.
 function find_message(ordinal)
   return find_state(ordinal) or find_state(ordinal + COPY)
 end
 
--- read_message returns a held message outside of a range, false if there is none.
+-- read_message returns a held message outside a range, false if there is none.
 function read_message(pos)
   if #pos ~= PLACE then return false end
   local m = find_message((ordinal_of(pos)))
   return m and m.pos == pos and m
 end
 
--- new_message returns a message to be held outside of a range.
+-- new_message returns a message to be held outside a range.
 function new_message(ms, ordinal, key)
   return {
     pos = pos_of(ms, ordinal), ms = ms, ordinal = ordinal, failures = 0, stalls = 0, due = ms, token = '',

@@ -7,7 +7,7 @@ local MOST_CLOSED = 3600000 -- how long a closing lasts at most, in ms
 local why -- the reason of a closing that this call has made
 local copied -- whether that closing is the one of another shard
 
--- clip returns an end of a closing as it is at a moment, 0 for one that has passed.
+-- clip returns the end of a closing as of a given time, 0 if it has passed.
 local function clip(at, moment)
   return at > moment and math.min(at, moment + MOST_CLOSED) or 0
 end
@@ -23,7 +23,7 @@ function closing.keep()
   g.closed_until = clip(g.closed_until, now)
 end
 
--- close closes the group from one moment to another. The later end wins, with its reason. It returns that end.
+-- close closes the group from one time to another. The later end wins, with its reason. It returns that end.
 function closing.close(from, to, reason)
   g.closed_until = clip(g.closed_until, from)
   if to > g.closed_until then

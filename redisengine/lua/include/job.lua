@@ -8,7 +8,7 @@
 -- length 2B, priority + 1000 2B, id, order and merge behind their lengths 1B, size 4B, headers behind their length
 -- 2B; then the body.
 local HAS = {DUE = 1, EXPIRES = 2, PRIORITY = 4, ID = 8, ORDER = 16, MERGE = 32, SIZE = 64, HEADERS = 128}
-local BAND = 2 ^ 42 -- a step of the priority outweighs every due moment up to the year 9999
+local BAND = 2 ^ 42 -- a step of the priority outweighs every due time up to the year 9999
 local any_run -- whether any job of the shard has a run state; nil: nobody has asked
 local flags_of, has_runs, own_alias, order_of, merge_alias_of, decode, write_record, parse_run, rest_of, job_of,
   read_job, read_jobs, write_run, running, set_due,
@@ -47,7 +47,7 @@ local function text_at(r, at)
   return string.sub(r, at + 1, at + size), at + size + 1
 end
 
--- behind_priority is where a record goes on behind the priority. The record has no policy of its own.
+-- behind_priority returns the offset after the priority of a record. The record has no policy of its own.
 local function behind_priority(flags)
   local at = 9
   if flags % 2 == HAS.DUE then at = at + 6 end
@@ -56,19 +56,19 @@ local function behind_priority(flags)
   return at
 end
 
--- own_alias is the alias of a job's own ID, read from a record that has one and no policy of its own.
+-- own_alias returns the alias of a job's own ID, read from a record that has one and no policy of its own.
 function own_alias(r)
   return (text_at(r, behind_priority(byte(r, 8))))
 end
 
--- order_of is the order key, read from a record that has one and no policy of its own.
+-- order_of returns the order key, read from a record that has one and no policy of its own.
 function order_of(r, flags)
   local at = behind_priority(flags)
   if flags % 16 >= HAS.ID then at = at + 1 + byte(r, at) end
   return (text_at(r, at))
 end
 
--- merge_alias_of is the alias of a job's merge key, read from a record that has one and no policy of its own.
+-- merge_alias_of returns the alias of a job's merge key, read from a record that has one and no policy of its own.
 function merge_alias_of(r, flags)
   local at, order = behind_priority(flags), '\0'
   if flags % 16 >= HAS.ID then at = at + 1 + byte(r, at) end
@@ -169,7 +169,7 @@ function write_run(j)
   hset(run, j.n, struct.pack('>I6I6I6I4I4', r.pushed, r.due, r.ended, r.failures, r.stalls) .. r.rest)
 end
 
--- running is the run state of a job, made if it has none yet.
+-- running returns the run state of a job. It creates the state if the job has none.
 function running(j)
   if not j.run then
     j.run = {pushed = j.pushed, due = j.due, ended = 0, failures = 0, stalls = 0, rest = ''}
@@ -177,7 +177,7 @@ function running(j)
   return j.run
 end
 
--- set_due changes the due moment; the caller writes the job.
+-- set_due changes the due time; the caller writes the job.
 function set_due(j, due)
   j.due = due
   if j.run then j.run.due = due end
@@ -188,7 +188,8 @@ function write_job(j)
   if j.run then write_run(j) else write_record(j) end
 end
 
--- rank_of is one number for (priority, due): high priorities first, then what was due first. Exact in a double.
+-- rank_of returns one number for (priority, due): high priorities first, then the job that was due first. Exact in a
+-- double.
 function rank_of(j)
   return j.due - j.priority * BAND
 end

@@ -12,7 +12,7 @@ local function blank(n)
   }
 end
 
--- headers_end is where the headers that begin at a place end, false if they can't be read.
+-- headers_end returns the offset at which headers that begin at a place end, false if they can't be read.
 local function headers_end(r, begin)
   if begin + 1 > #r then return false end
   local stop = begin + 1 + fixed.unpack('>I2', r, begin)
@@ -34,7 +34,7 @@ local function headers_end(r, begin)
   return false
 end
 
--- body_place is where a record's body begins, false if the record can't be read: each part that the flags say is there.
+-- body_place returns the offset of a record's body, false if a part that the flags announce can't be read.
 function body_place(r)
   if #r < 8 then return false end
   local policy, has, at = byte(r, 7), flags_of(byte(r, 8)), 9
@@ -114,7 +114,7 @@ function find_sets(j)
   return names
 end
 
--- expiry_of is when the job's time is over, as its expiry entry has to say; nil for none.
+-- expiry_of returns the time that the job's expiry entry must have, nil for none.
 function expiry_of(j)
   if waiting(j.state) then return j.expires > 0 and j.expires or nil end
   local retain = j.state == 'done' and policy_of(j).retain or -1
@@ -126,7 +126,7 @@ function holds_merge(j)
   return j.merge ~= '' and (waiting(j.state) or j.state == 'leased' and policy_of(j).merge_until == 'done')
 end
 
--- named is the job that an entry names, if there is one.
+-- named returns the job that an entry names, if it exists.
 function named(n)
   return n and #n == 16 and call('HEXISTS', records, n) == 1 and load(n)
 end
@@ -181,7 +181,7 @@ local function possible(state, at)
   return at >= 0 and at <= now + ahead_at_most[state] and at == math.floor(at)
 end
 
--- done_at is when a done job was acked, by its expiry, or now if it has none.
+-- done_at returns when a done job was acked, by its expiry, or now if it has none.
 function done_at(j)
   local retain = policy_of(j).retain
   local at = j.ends and retain >= 0 and j.ends - retain

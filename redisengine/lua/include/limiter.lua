@@ -1,6 +1,6 @@
 -- The limiter of the shard adapts the limits to the outcomes of deliveries. It is that of the package
--- internal/adaptive, which explains the rules, with the same constants and the same arithmetic. Its state is a text in
--- the tally, which only a queue with the setting adapt has. A missing state is a new one.
+-- internal/adaptive, which explains the rules, with the same constants and the same arithmetic. Its state is a string
+-- in the tally, which only a queue with the setting adapt has. A missing state is a new one.
 --
 -- Each answer of a script that includes the limiter goes through report, so that the log has every change.
 --
@@ -51,7 +51,7 @@ local function is_flag(number)
   return number == 0 or number == 1
 end
 
--- parse returns the state of a text, nil for a damaged one.
+-- parse returns the state that a string encodes, nil for a damaged string.
 function limiter.parse(text)
   local numbers, probe = string.match(text, '^([%d.e+ -]+);?(.*)$')
   if not numbers or #probe ~= 0 and #probe ~= 16 and #probe ~= 11 then return nil end
@@ -161,7 +161,7 @@ function limiter.measure()
   measure()
 end
 
--- deliver notes the delivery of a job, whose lease ends at a moment.
+-- deliver records the delivery of a job, and the time at which its lease ends.
 function limiter.deliver(n, ends)
   if not s then return end
   step_back()
@@ -170,7 +170,7 @@ function limiter.deliver(n, ends)
   if s.probing == 1 then s.probe, s.probe_end = n, ends end
 end
 
--- extend notes that the lease of a job ends at another moment.
+-- extend records that the lease of a job ends at another time.
 function limiter.extend(n, ends)
   limiter.apply()
   if s and s.probe == n then s.probe_end = ends end
@@ -283,7 +283,7 @@ local function end_probe(class)
   s.probing = 0
   set_factor(adapt)
 
-  -- An outage is no lack of jobs, so it belongs to no window.
+  -- An outage is not a lack of jobs, so it belongs to no window.
   new_window()
   s.used = 0
   return 0
@@ -329,7 +329,7 @@ function limiter.closed(to)
   if s then s.closed_until = math.max(s.closed_until, to) end
 end
 
--- left ends the probe at a moment, if a job is the probe. Its delivery has ended without an outcome.
+-- left ends the probe at a given time if the job is the probe. Its delivery has ended without an outcome.
 function limiter.left(n, at)
   limiter.apply()
   if not s or s.probe ~= n then return end

@@ -8,19 +8,19 @@ local id_of, parse_id, first_since, entered_at, bind_retention, is_parked, neede
 local trim, frees, free_log, entry_value, read_entry
 
 do
--- id_of is the stream's ID of a message.
+-- id_of returns the stream's ID of a message.
 function id_of(ms, ordinal)
   return string.format('%.0f-%.0f', ms, ordinal)
 end
 
--- parse_id is the entry time and the ordinal of an ID.
+-- parse_id returns the entry time and the ordinal of an ID.
 function parse_id(id)
   local ms, ordinal = string.match(id, '^(%d+)-(%d+)$')
   return tonumber(ms), tonumber(ordinal)
 end
 
--- next_of is the entry time and the ordinal of the first message from an ID on, nil for none. It passes over entries
--- that another program has added.
+-- next_of returns the entry time and the ordinal of the first message from an ID on, nil for none. It passes over
+-- entries that another program has added.
 local function next_of(id)
   for _ = 1, 1000 do
     local entry = call('XRANGE', log, id, '+', 'COUNT', '1')[1]
@@ -31,8 +31,8 @@ local function next_of(id)
   end
 end
 
--- first_since is the first stored message that entered at a moment or later: its ordinal, and a moment that is not
--- later than its entry. Behind the end there is the next one.
+-- first_since returns the first stored message that entered at a given time or later: its ordinal, and a time that is
+-- not later than its entry. Behind the end there is the next one.
 function first_since(ms)
   if ms <= topic.first_ms then return topic.first, topic.first_ms end
   local at, ordinal = next_of(id_of(ms, 0))
@@ -41,8 +41,8 @@ function first_since(ms)
   return ordinal, at
 end
 
--- entered_at is when the first message entered that the log stores from an ordinal on, nil if there is none. The stream
--- sorts by entry time, so it looks for the last moment whose next message is not behind the ordinal.
+-- entered_at returns when the first message entered that the log stores from an ordinal on, nil if there is none. The
+-- stream sorts by entry time, so it looks for the last time whose next message is not behind the ordinal.
 function entered_at(ordinal)
   if ordinal > topic.last then return nil end
   local low, high = topic.first_ms, topic.last_ms
@@ -66,8 +66,8 @@ function is_parked(head)
   return head.idle > 0 and now > head.called + head.idle
 end
 
--- needed is the least ordinal that some group needs, with a moment that is not later than its entry. The third result
--- says whether there are groups. Parked groups need nothing.
+-- needed returns the least ordinal that some group needs, with a time that is not later than its entry. The third
+-- result says whether there are groups. Parked groups need nothing.
 function needed()
   local low, low_ms, any, holder = topic.last + 1, topic.last_ms, false, ''
   local all = call('HGETALL', heads)
@@ -86,10 +86,10 @@ function needed()
   return math.max(low, topic.first), math.max(low_ms, topic.first_ms), any
 end
 
--- size_of is the size of the oldest n messages, how many these are, and a moment that is not later than the entry of
--- the message behind them. Where max_bytes needs the size, they are read, up to a bound for the call: then it is of
--- fewer messages. A call that has reached the bound before, a Publish that drops one message after the other, takes
--- the average.
+-- size_of returns the size of the oldest n messages, how many these are, and a time that is not later than the entry
+-- of the message behind them. Where max_bytes needs the size, they are read, up to a bound for the call: then it is of
+-- fewer messages. A call that has reached the bound before, a Publish that drops one message after the other, takes the
+-- average.
 local function size_of(n)
   local all = topic.last - topic.first + 1
   if n >= all then return topic.bytes, n end
@@ -137,7 +137,7 @@ function trim_to(to, to_ms, counter)
   return n
 end
 
--- is_over is how many of the oldest messages have to go for so many messages and bytes more.
+-- is_over returns how many of the oldest messages must be deleted to make room for new messages and bytes.
 function is_over(messages, bytes)
   local all, n = topic.last - topic.first + 1, 0
   if max_count ~= -1 then n = math.max(n, all + topic.waiting + messages - max_count) end
@@ -188,13 +188,13 @@ function free_log()
   call('XTRIM', log, 'MINID', '~', id_of(topic.first_ms, topic.first), 'LIMIT', text_of(MOST_FREED))
 end
 
--- entry_value is the value of an entry of the stream, false for one that another program has added or damaged.
+-- entry_value returns the value of an entry of the stream, false for one that another program has added or damaged.
 function entry_value(entry)
   local fields = entry[2]
   return fields[1] == 'm' and is_sound(fields[2]) and fields[2]
 end
 
--- read_entry is the value of a message in the log, false if it is gone.
+-- read_entry returns the value of a message in the log, false if it is gone.
 function read_entry(ms, ordinal)
   if ordinal < topic.first then return false end
   local id = id_of(ms, ordinal)

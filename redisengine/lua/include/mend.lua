@@ -103,7 +103,7 @@ function mends.job_unreadable(j, why)
 end
 
 do
--- lost_state is where a job that is in no set has most likely been.
+-- lost_state returns the most likely state of a job that is in no set.
 local function lost_state(j)
   local r = running(j)
   local result = r.rest ~= '' and #r.rest > 2 + #last_error(j)
@@ -205,7 +205,7 @@ function mends.merge_key_missing(j)
   end
 end
 
--- A job whose policy is lost goes on with the defaults, and so do all jobs with its place.
+-- A job whose policy is lost continues with the defaults, and so do all jobs with its place.
 function mends.policy_missing(j)
   if j.policy == BARE then
     with_policy(j)

@@ -16,7 +16,7 @@ do
 local STATE = 29 -- bytes of a state without token, key and error
 local PAGE = 256 -- bytes of states in a page, if it has more than one. Larger pages save memory, and cost CPU and file
 
--- is_page reports whether a text can be that of a page: token and key of each state end within it.
+-- is_page reports whether a string can be that of a page: token and key of each state end within it.
 function is_page(text)
   local at = 1
   while at + STATE - 1 <= #text do

@@ -52,7 +52,8 @@ function zrem(key, member)
   list[#list + 1] = member
 end
 
--- text_of is a number as Redis would write it. Redis prints a Lua number digit by digit, a text goes as it is.
+-- text_of returns a number as Redis would write it. Redis formats a Lua number digit by digit, and sends a string
+-- unchanged.
 function text_of(number)
   return string.format('%.0f', number)
 end

@@ -23,7 +23,7 @@ local function has_options()
   return any_options
 end
 
--- named_policy is an array as a table with names.
+-- named_policy returns an array as a table with names.
 local function named_policy(a)
   return {
     array = a, tries = a[1], max_stalls = a[2], lease = a[3], retain = a[4], backoff = a[5],
@@ -35,7 +35,7 @@ local policy_at
 do
 local bare_policy = named_policy({16, 8, 30000000, -1, '', '', '', 0, '', 'exp:1s:1h', 30000000000, -1, 0})
 
--- policy_at is the policy at a place, which is not INLINE. The defaults take the place of one that is lost.
+-- policy_at returns the policy at a place, which is not INLINE. The defaults take the place of one that is lost.
 function policy_at(place)
   if place == BARE then return bare_policy end
   local p = policies_now[place]
@@ -69,7 +69,7 @@ local function clear_policies()
   return true
 end
 
--- free_place is a place without a policy, INLINE if there is none.
+-- free_place returns a place without a policy, INLINE if there is none.
 local function free_place()
   local size = math.floor(call('HLEN', policies) / 2)
   if size >= INLINE - 1 and clear_policies() then size = 0 end

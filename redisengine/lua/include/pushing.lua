@@ -1,20 +1,20 @@
 -- Pushes one job at a time. The scripts that push jobs count the room first.
 local vacant      -- how many jobs the queue has room for; false: any number
 local due_waits  -- whether due jobs wait for their step
-local waits_new  -- the first moment at which one of the new jobs is due; false: none
+local waits_new  -- the earliest due time of the new jobs; false: none
 local stored     -- names and numbers of the jobs that this call has stored
 local blocked_new -- whether some of them are blocked
 local new_ready   -- how many of them are ready
 local new_jobs    -- how many of them were counted here
 
--- merge_name is merge_alias of a job that holds the key.
+-- merge_name returns the alias under which a job holds its merge key.
 local function merge_name(order, merge_key)
   return 'm' .. string.char(#order) .. order .. merge_key
 end
 
 local count_room, head_of_kind, due_job_waits, push
 do
--- known_by is what two jobs of a call with the same ID have in common.
+-- known_by returns a key that is equal for two jobs with the same ID.
 local function known_by(n, name)
   if name == '' then return n end
   return byte(name) == 110 and string.sub(name, 2) or name
@@ -69,7 +69,7 @@ local function keep(holder, j)
   end
 end
 
--- merge is the outcome of a job whose merge key another job holds.
+-- merge returns the outcome of a job whose merge key another job holds.
 local function merge(j, holder)
   count('pushed')
   count('merged')
@@ -79,13 +79,13 @@ local function merge(j, holder)
   return 'merged', holder.n, holder.id
 end
 
--- ttl_end is when the TTL of a kind ends, 0 for never. fire sets the end of a run, whose TTL counts from its tick.
+-- ttl_end returns when the TTL of a kind ends, 0 for never. fire sets the end of a run, whose TTL counts from its tick.
 local function ttl_end(kind)
   kind.expires = kind.expires or kind[1] >= 0 and ahead(kind[1]) or 0
   return kind.expires
 end
 
--- head_of_kind is the part of a record that all jobs of a kind have which are due at the same moment.
+-- head_of_kind returns the part of a record that is common to all jobs of a kind with the same due time.
 function head_of_kind(kind, due)
   if kind.due == due then return kind.head end
   if not kind.place then
@@ -113,7 +113,7 @@ function head_of_kind(kind, due)
   return kind.head
 end
 
--- as_job is a new job as a table, for those that meet others.
+-- as_job returns a new job as a table. Only a job whose merge key exists needs one.
 local function as_job(n, kind, due, rest, body)
   local head = head_of_kind(kind, due)
   local j = decode(n, head .. rest)
@@ -131,7 +131,7 @@ function due_job_waits()
   return due_waits
 end
 
--- new_state is the state of a new job.
+-- new_state returns the state of a new job.
 local function new_state(j_due, n, order)
   if j_due > now then return 'delayed' end
   if order == '' then return 'ready' end
@@ -168,7 +168,7 @@ local function store(n, kind, due, rest, name, order, merge_key, body)
   if vacant then vacant = vacant - 1 end
 end
 
--- meet is what becomes of a job whose ID may be there: nil if none is alive that has it.
+-- meet returns the outcome of a job whose ID may exist: nil if no live job has it.
 local function meet(n, name)
   flush()
   local old = find(name ~= '' and name or 'n' .. n)
@@ -178,7 +178,7 @@ local function meet(n, name)
   if call('HEXISTS', records, n) == 1 then return 'taken' end
 end
 
--- push is what becomes of one job: nil if it was created.
+-- push pushes one job. It returns the outcome, nil if the job was created.
 function push(n, kind, due, rest, name, there, order, merge_key, body)
   if ttl_end(kind) > 0 and due > ttl_end(kind) then return 'ttl' end
   if there or stored[known_by(n, name)] then

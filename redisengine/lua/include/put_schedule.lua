@@ -7,6 +7,6 @@ local function put_schedule(name, text)
   ticks_changed()
   wake()
 
-  -- wake announces moments that are ahead. The clock may have reached the tick since the caller computed it.
+  -- wake announces only times in the future. The clock may have reached the tick since the caller computed it.
   if not s.stopped and s.next > 0 and s.next <= now then set_later(s.next) end
 end

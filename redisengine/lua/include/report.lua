@@ -16,8 +16,8 @@ local function readable_job(n, state)
   return sound and j or nil
 end
 
--- report is a job as Go reads it: number, record (with the body only if it is asked for), size of the body, policy, run
--- state, state, and its score in the set of that state. False for a number without a record.
+-- report returns a job as Go reads it: number, record (with the body only if it is asked for), size of the body,
+-- policy, run state, state, and its score in the set of that state. False for a number without a record.
 local function report(n, state, score, body)
   local r = call('HGET', records, n)
   if not r then return false end

@@ -9,7 +9,7 @@ local function blocked_member(j)
   return string.char(#j.order) .. j.order .. struct.pack('>I8', rank_of(j) + 1001 * BAND) .. j.n
 end
 
--- merge_alias is the alias of a merge key within its order key: kind m for the job that holds the key, r for the
+-- merge_alias returns the alias of a merge key within its order key: kind m for the job that holds the key, r for the
 -- running job that a push overtakes.
 local function merge_alias(j, kind)
   return (kind or 'm') .. string.char(#j.order) .. j.order .. j.merge
@@ -73,7 +73,7 @@ local function note_end(j, finished)
   end
 end
 
--- move changes the state of a job. The expiry entry of a job that goes on waiting stays.
+-- move changes the state of a job. The expiry entry of a job that continues waiting stays.
 local function move(j, state, at)
   local was = j.state
   take_out(j)
@@ -83,7 +83,7 @@ end
 
 local load
 do
--- find_state is the set that a job is in, with its score; false if it is in none.
+-- find_state returns the set that a job is in, with its score; false if it is in none.
 local function find_state(j)
   local n = j.n
   local score = call('ZSCORE', leased, n)
@@ -98,7 +98,7 @@ local function find_state(j)
   return false
 end
 
--- load is a job with its state, or false for a number that no set knows. Its caller owns it: a function that has
+-- load returns a job with its state, or false for a number that no set knows. Its caller owns it: a function that has
 -- read the job before in this call sees the change.
 function load(n)
   flush()
