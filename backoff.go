@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Backoff is a retry policy: how long a job waits after each failure. It is a text, the
+// Backoff is a retry policy: how long a job waits after each failure. It is a string, the
 // same in code, configuration and API:
 //
 //	fixed:5s                 always 5 s; fixed:0s is at once
@@ -16,7 +16,7 @@ import (
 // means the queue's default.
 type Backoff string
 
-// Fixed waits d after every failure.
+// Fixed returns a policy that waits for d after every failure.
 func Fixed(d time.Duration) Backoff { return Backoff("fixed:" + FormatDuration(d)) }
 
 // Exponential returns a policy that waits for `first` after the first failure, and twice as long
@@ -25,7 +25,7 @@ func Exponential(first, most time.Duration) Backoff {
 	return Backoff("exp:" + FormatDuration(first) + ":" + FormatDuration(most))
 }
 
-// Staircase waits steps[n−1] after failure n. The last step repeats.
+// Staircase returns a policy that waits for steps[n−1] after failure n. The last step repeats.
 func Staircase(steps ...time.Duration) Backoff {
 	texts := make([]string, len(steps))
 	for i, d := range steps {

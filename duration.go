@@ -46,7 +46,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	return bad()
 }
 
-// notADuration returns why a text is not a duration, and how to write one.
+// notADuration returns why a string is not a duration, and how to write one.
 func notADuration(text string) string {
 	const form = "write it like 250ms, 90s, 1h30m or 7d"
 	digits := strings.TrimLeft(text, "+-")
@@ -59,7 +59,7 @@ func notADuration(text string) string {
 	return "is not a duration; " + form
 }
 
-// tooLong reports whether a text would be a duration if its numbers were smaller.
+// tooLong reports whether a string would be a duration if its numbers were smaller.
 func tooLong(text string) bool {
 	// With every digit replaced by zero, the text keeps its form and is never too long.
 	zero := strings.Map(func(c rune) rune {

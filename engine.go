@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Engine has the calls of producers and workers. It is what [NewClient] and worker.New
+// Engine is the interface for producers and workers, which [NewClient] and worker.New
 // need. The engines of duly implement the whole contract.Engine, which embeds this
 // interface. The rules for every operation are there.
 type Engine interface {
@@ -16,7 +16,7 @@ type Engine interface {
 
 	// Reserve leases up to Max deliverable jobs. It never blocks. In the same step it makes due
 	// jobs ready and takes back ended leases, and it returns no job only if none was deliverable. A
-	// suspect job comes alone, see contract.Suspect. A repeat is not safe: jobs of a lost reply
+	// suspect job is returned alone, see contract.Suspect. A repeat is not safe: jobs of a lost reply
 	// stay leased until their leases end. If ctx has ended when the reply arrives, the engine
 	// releases the jobs of the reply.
 	Reserve(ctx context.Context, p ReserveParams) ([]Delivery, error)
@@ -74,7 +74,7 @@ type WaitParams struct {
 	Namespace string
 	Queues    []string      // 1 to MaxReserveQueues names
 	Timeout   time.Duration // 0 to MaxWait; 0 does not block
-	// Dispatcher is as in ReserveParams.
+	// Dispatcher has the same meaning as in ReserveParams.
 	Dispatcher bool
 }
 
@@ -82,7 +82,7 @@ type WaitParams struct {
 type ListParams struct {
 	State State
 	PageParams
-	// Bodies asks for bodies and results, too. In that case the page ends early when they reach
+	// Bodies asks for bodies and results as well. In that case the page ends early when they reach
 	// [MaxBatchBytes].
 	Bodies bool
 }

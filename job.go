@@ -94,8 +94,8 @@ type Merge struct {
 // Set reports whether the job merges at all.
 func (m Merge) Set() bool { return m != Merge{} }
 
-// EffectiveKey returns the key that a job with this body merges by: Key, or a text with
-// the SHA-256 of the body. It is empty if the job does not merge. The text begins with a
+// EffectiveKey returns the key that a job with this body merges by: Key, or a string with
+// the SHA-256 of the body. It is empty if the job does not merge. The string begins with a
 // control character, so it never equals a Key.
 func (m Merge) EffectiveKey(body []byte) string {
 	if m.Key != "" || !m.Set() {

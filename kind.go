@@ -60,7 +60,7 @@ func ValidateKind(kind string) error {
 	return invalid("kind", "is %q, "+rule, kind, maxKind)
 }
 
-// isKind reports whether a text of any length has the characters of a kind.
+// isKind reports whether a string of any length has the characters of a kind.
 func isKind(text string) bool {
 	for i := range len(text) {
 		switch c := text[i]; {

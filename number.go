@@ -14,7 +14,7 @@ type Number [16]byte
 
 const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
-// crockfordValue maps a character to its value, or to 0xff if it is outside of the alphabet. Lower
+// crockfordValue maps a character to its value, or to 0xff if it is outside the alphabet. Lower
 // case and similar-looking characters are outside, so that each number has exactly one text.
 var crockfordValue = func() (t [256]byte) {
 	for i := range t {

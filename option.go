@@ -5,8 +5,8 @@ import "time"
 // Option sets a field of a pushed job. Each option sets the [Job] field of its name.
 type Option func(*Job)
 
-// ID names the job. A program then can find it and cancel it, and a second push with the same ID
-// creates no second job.
+// ID sets the ID of the job. With an ID, a program can find and cancel the job, and a second push
+// with the same ID creates no second job.
 func ID(id string) Option { return func(j *Job) { j.ID = id } }
 
 // Delay makes the job due in d.
@@ -15,13 +15,14 @@ func Delay(d time.Duration) Option { return func(j *Job) { j.Delay = d } }
 // Due makes the job due at t.
 func Due(t time.Time) Option { return func(j *Job) { j.Due = t } }
 
-// Priority is −1000…1000. Jobs with a higher priority go first.
+// Priority sets the priority, −1000…1000. Jobs with a higher priority go first.
 func Priority(n int) Option { return func(j *Job) { j.Priority = n } }
 
-// Tries is how many deliveries may fail before the job is dead.
+// Tries sets how many deliveries may fail before the job is dead.
 func Tries(n int) Option { return func(j *Job) { j.Tries = n } }
 
-// MaxStalls is the number of stalls that the job survives, or None.
+// MaxStalls sets how many stalls the job survives. None means that every stall counts as a failed
+// try.
 func MaxStalls(n int) Option { return func(j *Job) { j.MaxStalls = n } }
 
 // Retry sets how long the job waits after a failure: [Fixed], [Exponential] or
@@ -31,7 +32,7 @@ func Retry(b Backoff) Option { return func(j *Job) { j.Backoff = b } }
 // TTL drops the job if it waits longer than d from now. None means never.
 func TTL(d time.Duration) Option { return func(j *Job) { j.TTL = d } }
 
-// Lease is the time for which a delivery holds the job, unless the worker extends the lease.
+// Lease sets how long a delivery holds the job, unless the worker extends the lease.
 func Lease(d time.Duration) Option { return func(j *Job) { j.Lease = d } }
 
 // OrderKey runs the jobs with the same key one at a time, in order.
@@ -43,7 +44,7 @@ func Keep(key string) Option {
 	return func(j *Job) { j.Merge = Merge{Key: key, Mode: MergeKeep} }
 }
 
-// Once is like Keep, and the job holds the key also while it runs: at most one job with the key
+// Once is like Keep, but the job also holds the key while it runs: at most one job with the key
 // waits or runs.
 func Once(key string) Option {
 	return func(j *Job) { j.Merge = Merge{Key: key, Mode: MergeKeep, Until: UntilDone} }
@@ -65,13 +66,13 @@ func Header(name, value string) Option {
 	}
 }
 
-// Callback is where a push queue sends the job: a URL, or target:NAME.
+// Callback sets where a push queue sends the job: a URL, or target:NAME.
 func Callback(destination string) Option { return func(j *Job) { j.Callback = destination } }
 
-// OnDone is where the dispatcher reports that the job is done.
+// OnDone sets where the dispatcher reports that the job is done.
 func OnDone(destination string) Option { return func(j *Job) { j.OnDone = destination } }
 
-// OnDead is where the dispatcher reports that the job is dead.
+// OnDead sets where the dispatcher reports that the job is dead.
 func OnDead(destination string) Option { return func(j *Job) { j.OnDead = destination } }
 
 // Retain keeps the finished job and its result visible for d.

@@ -54,7 +54,7 @@ type QueueConfig struct {
 	Push PushConfig
 }
 
-// Closing is a time in which a queue delivers no job. A release with Slow closes a queue.
+// Closing is a period in which a queue delivers no jobs. A release with Slow closes a queue.
 type Closing struct {
 	// Until is when the queue opens. Zero: it is open.
 	Until time.Time
@@ -82,7 +82,7 @@ type Stats struct {
 	Probing int
 	// Group has the stats of a group. It is nil for a queue.
 	Group *GroupStats
-	// Delivery is that of the configuration. It is empty for a group, and for a queue
+	// Delivery is the delivery mode of the configuration. It is empty for a group, and for a queue
 	// that does not exist.
 	Delivery DeliveryMode
 }

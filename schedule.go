@@ -156,7 +156,7 @@ type SchedulePage struct {
 	Next      string
 }
 
-// Scheduler has the calls for the schedules of a queue. Engines that have schedules
+// Scheduler manages the schedules of a queue. Engines that have schedules
 // implement it. The rules of contract.Engine for every operation also apply here. A repeat
 // of each call is safe.
 type Scheduler interface {

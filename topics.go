@@ -12,7 +12,7 @@ type Message struct {
 	Namespace string
 	// Topic must be set.
 	Topic string
-	// ID is the message's own: 1–128 of A–Z a–z 0–9 . _ - : that begin with a letter, a
+	// ID identifies the message. It has 1–128 of A–Z a–z 0–9 . _ - : that begin with a letter, a
 	// digit or "_". A topic with [TopicConfig.Dedupe] accepts an ID once. A delayed
 	// message is found by its ID. Default: none, or a ULID if one of the two needs it.
 	ID string
@@ -177,12 +177,12 @@ const (
 // NoTarget removes the target of a group.
 const NoTarget = "none"
 
-// GroupStats is what only a group has of [Stats]. At rest, Entered + Replayed = Lag +
+// GroupStats is the part of [Stats] that only a group has. At rest, Entered + Replayed = Lag +
 // ready + delayed + blocked + leased + dead + acked + Filtered + Skipped + Missed +
 // deleted + dropped.
 type GroupStats struct {
-	// Lag is the number of messages beyond the cursor, those included that the filter
-	// will pass over.
+	// Lag is the number of messages beyond the cursor, including those that the filter
+	// will skip.
 	Lag int64
 	// Entered counts the messages at or after the start of the group.
 	Entered int64
@@ -221,10 +221,10 @@ const (
 	FromEnd From = "end"
 )
 
-// FromTime is the first message that entered at that time or later.
+// FromTime returns the place of the first message that entered at t or later.
 func FromTime(t time.Time) From { return From(t.UTC().Format(time.RFC3339Nano)) }
 
-// FromPosition is the message at that position. Seek and CreateGroup use the time of
+// FromPosition returns the place of the message at p. Seek and CreateGroup use the time of
 // the position for the other shards.
 func FromPosition(p Position) From { return From(p.String()) }
 

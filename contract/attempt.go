@@ -55,7 +55,7 @@ func StallReason(stalls int) string {
 // at most [duly.MaxErrorText] bytes.
 func CutError(text string) string { return cutText(text, duly.MaxErrorText) }
 
-// cutText returns a text of at most that many bytes, in valid UTF-8 and without zero bytes.
+// cutText returns a string of at most that many bytes, in valid UTF-8 and without zero bytes.
 func cutText(text string, most int) string {
 	if len(text) > most {
 		text = text[:most]

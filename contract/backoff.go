@@ -24,7 +24,7 @@ func ValidateBackoff(b duly.Backoff) error {
 // BackoffDelay returns how long the job with this ID waits after failure n, in whole
 // milliseconds. The first failure is 1. The jitter of exp is a fixed function of ID and n, so
 // that all engines agree: the first eight hexadecimal digits of SHA-1(ID ":" n), as a number
-// mod 201, are the thousandths added to 0.900. For a text that is not a policy it is the delay
+// mod 201, are the thousandths added to 0.900. For a string that is not a policy it is the delay
 // of [duly.DefaultBackoff].
 func BackoffDelay(b duly.Backoff, id string, n int) time.Duration {
 	if b == "" {

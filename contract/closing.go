@@ -30,7 +30,7 @@ func (c Closing) Extend(slow time.Duration, reason string, now time.Time) Closin
 	return c
 }
 
-// CutReason returns a text in the form that engines store for a closing: valid UTF-8 without NUL,
+// CutReason returns a string in the form that engines store for a closing: valid UTF-8 without NUL,
 // with at most 200 bytes.
 func CutReason(text string) string { return cutText(text, maxReason) }
 

@@ -6,7 +6,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Engine is the whole of an engine, local or remote. [duly.Engine] has the calls of
+// Engine is the whole of an engine, local or remote. [duly.Engine] has the methods for
 // producers and workers, which are all that [duly.NewClient] and package worker need.
 //
 // These rules apply to every operation:

@@ -15,7 +15,7 @@ type Firing = func(ctx context.Context, q duly.QueueRef, now int64, items []Fire
 // FireObserver is implemented by engines that fire ticks in their own maintenance.
 type FireObserver interface {
 	// ObserveFire sets the function that is called before each Fire, nil for none. Calls that have begun
-	// go on without it.
+	// continue without it.
 	ObserveFire(f Firing)
 }
 

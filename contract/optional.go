@@ -60,7 +60,7 @@ type Reset struct {
 // reserve. [PasserOf] returns a Passer for every engine.
 type Passer interface {
 	// Pass reports that a caller for which Wait returned true does not call Reserve for these
-	// queues. The engine then wakes the next waiter. A call of Reserve that fails needs no Pass,
+	// queues. The engine then wakes the next waiter. A call to Reserve that fails needs no Pass,
 	// because the engine has seen it. Pass works even after ctx has ended.
 	Pass(ctx context.Context, namespace string, queues []string)
 }

@@ -95,7 +95,7 @@ func checkPage(p *duly.PageParams, f *BadFields) {
 	}
 }
 
-// ValidateNamePage is [ValidatePage] for a page of names. The cursor is the last name of the
+// ValidateNamePage is like [ValidatePage] for a page of names. The cursor is the last name of the
 // page before.
 func ValidateNamePage(p *duly.PageParams) error {
 	if err := ValidatePage(p); err != nil {
@@ -108,7 +108,7 @@ func ValidateNamePage(p *duly.PageParams) error {
 	return nil
 }
 
-// ValidateTokenPage is [ValidatePage] for a page of tokens. The cursor is the hash of the last
+// ValidateTokenPage is like [ValidatePage] for a page of tokens. The cursor is the hash of the last
 // token of the page before, in hex. after is that hash, empty for the first page.
 func ValidateTokenPage(p *duly.PageParams) (after []byte, err error) {
 	if err := ValidatePage(p); err != nil {
@@ -149,7 +149,7 @@ func ValidatePurge(state duly.State, n int) error {
 	return f.Err()
 }
 
-// ValidateQueuePage is [ValidatePage] for a page of queues. The cursor is the last queue of the
+// ValidateQueuePage is like [ValidatePage] for a page of queues. The cursor is the last queue of the
 // page before, NAMESPACE/NAME, which after is.
 func ValidateQueuePage(p *duly.PageParams) (after duly.QueueRef, err error) {
 	if err := ValidatePage(p); err != nil || p.Cursor == "" {

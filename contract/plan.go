@@ -123,7 +123,7 @@ func (p *Planned) Keep(newer *Planned) {
 	}
 }
 
-// outlivedBy reports whether an expiry is later than the job's own. 0 is no expiry.
+// outlivedBy reports whether an expiry is later than the job's own. 0 means no expiry.
 func (p *Planned) outlivedBy(expiresAt int64) bool {
 	return p.ExpiresAt != 0 && (expiresAt == 0 || expiresAt > p.ExpiresAt)
 }

@@ -9,7 +9,7 @@ import (
 // leaked secrets recognize it.
 const TokenPrefix = "duly_"
 
-// Quoted returns a text from outside for an error: in quotes, in ASCII, and at most its
+// Quoted returns untrusted text in a form for errors: in quotes, in ASCII, and at most its
 // first 40 bytes. Errors get into logs, and a caller may have passed a token as a name, so
 // Quoted cuts the text after the prefix of a token.
 func Quoted(text string) string { return quoted(text, 40) }
@@ -23,7 +23,7 @@ func quoted(text string, most int) string {
 	return strconv.QuoteToASCII(text)
 }
 
-// withoutSecret returns a text of valid names, cut after the prefix of a token.
+// withoutSecret returns a string of valid names, cut after the prefix of a token.
 func withoutSecret(text string) string {
 	if n := beforeSecret(text); n < len(text) {
 		return text[:n] + "…"
@@ -31,7 +31,7 @@ func withoutSecret(text string) string {
 	return text
 }
 
-// beforeSecret returns the length of the part of a text before what may be the secret of a token.
+// beforeSecret returns the length of the part of a string before what may be the secret of a token.
 func beforeSecret(text string) int {
 	if at := strings.Index(text, TokenPrefix); at >= 0 {
 		return at + len(TokenPrefix)

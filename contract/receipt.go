@@ -32,7 +32,7 @@ func (p ReceiptParts) Append(b []byte) []byte {
 	return strconv.AppendUint(b, p.Delivery, 10)
 }
 
-// ValidateReceipt returns [duly.ErrInvalid] for a text that cannot be decoded as a receipt.
+// ValidateReceipt returns [duly.ErrInvalid] for a string that cannot be decoded as a receipt.
 // The error does not repeat the text, which may be a secret passed by mistake.
 func ValidateReceipt(r duly.Receipt) error {
 	var f BadFields
@@ -43,7 +43,7 @@ func ValidateReceipt(r duly.Receipt) error {
 }
 
 // ParseReceipt parses a receipt. It returns false for every text that [ReceiptParts.Receipt] does
-// not write. For such a text an engine must return [duly.ErrInvalid].
+// not write. For such a string an engine must return [duly.ErrInvalid].
 func ParseReceipt(r duly.Receipt) (p ReceiptParts, ok bool) {
 	queue, rest, ok1 := strings.Cut(string(r), ":")
 	shard, rest, ok2 := strings.Cut(rest, ":")

@@ -156,7 +156,7 @@ func (t *Token) Validate() error {
 
 // Limits limit the calls of a token in a window of time. The zero value has no limit.
 type Limits struct {
-	// Produce limits the number of calls of Push, and Consume that of Reserve, however many jobs
+	// Produce limits the number of calls to Push, and Consume those to Reserve, however many jobs
 	// the calls have. The maximum is [MaxLimit]. 0 means no limit.
 	Produce, Consume int
 	// Per is the length of a window, which begins with the first counted call: [MinLimitWindow] to

@@ -98,7 +98,7 @@ func (i *FireItem) Validate() error {
 	return f.Err()
 }
 
-// PlanRun is [PlanJob] for the job of an item. previous is the last tick of the schedule that
+// PlanRun is like [PlanJob] for the job of an item. previous is the last tick of the schedule that
 // created a run, or 0 if there is none. An error means that the queue's settings do not allow the
 // run. Fire then counts the tick as missed.
 func (i *FireItem) PlanRun(previous int64, cfg *duly.QueueConfig, now time.Time, maxBody int) (Planned, error) {

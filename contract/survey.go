@@ -32,7 +32,7 @@ type QueueStats struct {
 	Err error
 }
 
-// Throttle is the part of a queue's configuration that delays ready jobs. None means no limit.
+// Throttle is the part of a queue's configuration that delays ready jobs. [duly.None] means no limit.
 type Throttle struct {
 	Paused    bool
 	MaxLeased int
@@ -70,7 +70,7 @@ func (o oneByOne) Survey(ctx context.Context, namespace string, p duly.PageParam
 	return page, nil
 }
 
-// ReadQueueStats reads one queue by a call of Stats and one of Config.
+// ReadQueueStats reads one queue by a call to Stats and one to Config.
 func ReadQueueStats(ctx context.Context, e Inspector, ref duly.QueueRef) QueueStats {
 	q := QueueStats{Name: ref.Name}
 	var cfg duly.QueueConfig

@@ -8,7 +8,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Topics has the calls of publishers and readers. Engines that have topics implement it. A topic is
+// Topics is the interface for publishers and readers. Engines that have topics implement it. A topic is
 // an append-only log of messages. A group is a named reader of the whole log. A group is also a
 // queue whose jobs are the messages: callers reserve from it, settle and inspect it through
 // [Engine], under the name that [duly.GroupName] returns.

@@ -182,7 +182,7 @@ func ValidateSettle(r *duly.SettleRequest) error {
 	return f.Err()
 }
 
-// ValidateLease returns [duly.ErrInvalid] for a lease outside of [duly.MinLease] to
+// ValidateLease returns [duly.ErrInvalid] for a lease outside [duly.MinLease] to
 // [duly.MaxLease]. Zero is the default.
 func ValidateLease(lease time.Duration) error {
 	var f BadFields

@@ -65,7 +65,7 @@ func (e *Engine) Published(topic string) (all []contract.Entry) {
 	}
 }
 
-// step makes the steps that are due in a queue, a group or a topic.
+// step runs the steps that are due in a queue, a group or a topic.
 func (e *Engine) step(name string) {
 	e.tb.Helper()
 	for more := true; more; {

@@ -94,7 +94,8 @@ func (s *scene) names(what string, err error, code duly.Code, field string) {
 	s.Errorf("%s: %v names the fields %+v, want %s", what, err, e.Fields, field)
 }
 
-// namesBound is names for an invalid field. The message must also contain the field's bound.
+// namesBound is like names, but for an invalid field. The message must also contain the field's
+// bound.
 func (s *scene) namesBound(what string, err error, field, bound string) {
 	s.Helper()
 	s.names(what, err, duly.CodeInvalid, field)

@@ -368,7 +368,7 @@ func batchNumbers(s *scene) {
 	}
 }
 
-// batchNumbersOfANewQueue is batchNumbers for queues that the call creates. The invalid job comes
+// batchNumbersOfANewQueue is like batchNumbers for queues that the call creates. The invalid job comes
 // first, so it creates no queue, but its number counts for the job after it.
 func batchNumbersOfANewQueue(s *scene) {
 	for _, queues := range [][]string{{"n"}, {"a", "b"}} {

@@ -123,7 +123,7 @@ func configureShards(s *scene) {
 	s.push(duly.Job{})
 	usual := s.usual().Shards
 	same(s, "the shards of a queue that was pushed to", s.config().Shards, usual)
-	// Setting the current number is no change, so it succeeds.
+	// Setting the current number changes nothing, so it succeeds.
 	s.configure(duly.QueueConfig{Shards: usual})
 	if err := s.Engine.Configure(s.ctx, s.ref(), duly.QueueConfig{Shards: 4}); err == nil {
 		s.Error("the shards of a queue were changed")

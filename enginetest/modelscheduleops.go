@@ -275,7 +275,7 @@ func (o fireOp) items(p *pair, s side) (all []contract.FireItem, err error) {
 		now := max(p.h.Clock.Now().UnixMilli(), r.Next)
 		items := spec.Forge.apply(schedule.Fold(&r, timing, now, config.Defaults.TTL))
 		if spec.Forge == fireSameRun && items[0].Job != nil {
-			// A second push of it exists.
+			// The engine has pushed a run with this ID before, so this push returns exists.
 			items[0].Job.ID = schedule.Run(&r, p.ticks.start.UnixMilli()).ID
 		}
 		if spec.NoJob {

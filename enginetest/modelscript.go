@@ -108,7 +108,7 @@ func pushed(n int) pushOp {
 	return pushOp{jobs}
 }
 
-// probing is the opening of a queue in probing, and then some operations.
+// probing returns a script that opens a queue in probing and then runs some operations.
 func probing(then ...operation) script {
 	sc := script{configureOp{Patch: duly.QueueConfig{MaxLeased: 5, Adapt: duly.Adapt{Floor: 0.1}}}, pushed(5)}
 	failures := make([]outcomeSpec, 5)

@@ -98,7 +98,7 @@ func operatorPurgeAll(s *scene) {
 
 func operatorPurgeMany(s *scene) {
 	const batches = 3
-	// More jobs than one call of an engine removes.
+	// More jobs than one call to an engine removes.
 	for range batches {
 		jobs := make([]duly.Job, 1000)
 		for i := range jobs {

@@ -12,7 +12,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// scheduleSubjects are the tests of schedules. An engine without schedules skips them.
+// scheduleSubjects returns the tests of schedules. An engine without schedules skips them.
 func scheduleSubjects() []subject {
 	return []subject{
 		{"SchedulePut", schedulePutTests()},
@@ -52,7 +52,7 @@ func (s Suite) hasSchedules(t *testing.T) (yes bool) {
 	return yes
 }
 
-// scheduler returns the schedules of the engine.
+// scheduler returns the engine as a Scheduler. It fails the test if the engine has no schedules.
 func (s *scene) scheduler() duly.Scheduler {
 	s.Helper()
 	e, ok := s.Engine.(duly.Scheduler)
@@ -73,11 +73,11 @@ func (s *scene) firer() contract.Firer {
 	return e
 }
 
-// daily is a schedule with a tick at each midnight in UTC. The suite's clock may begin at any
+// daily returns a schedule with a tick at each midnight in UTC. The suite's clock may begin at any
 // moment.
 func daily(name string) duly.Schedule { return duly.Schedule{Name: name, Spec: "0 0 * * *"} }
 
-// every is a schedule with a fixed period. Its ticks are the multiples of the period since 1970.
+// every returns a schedule with a fixed period. Its ticks are the multiples of the period since 1970.
 func every(name string, period time.Duration) duly.Schedule {
 	return duly.Schedule{Name: name, Spec: "@every " + period.String()}
 }

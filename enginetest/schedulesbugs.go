@@ -174,7 +174,7 @@ func concurrentUpserts(s *scene) {
 	s.listed("after concurrent puts", "a")
 	s.nextIs("a", tick)
 
-	// Puts that go on while the tick fires.
+	// Puts that continue while the tick fires.
 	s.Advance(time.Minute)
 	for i := range callers {
 		all.Go(func() {

@@ -145,7 +145,7 @@ func missedWindow(s *scene) {
 	}
 }
 
-// missedAll misses more ticks than one call of Fire handles.
+// missedAll misses more ticks than one call to Fire handles.
 func missedAll(s *scene) {
 	sch := every("a", time.Second)
 	sch.Catchup, sch.Overlap, sch.Window = duly.CatchupAll, duly.OverlapAllow, time.Hour

@@ -461,7 +461,7 @@ func wakeEarlier(s *scene) {
 	same(s, "the schedule", s.take().Headers[duly.HeaderSchedule], "a")
 }
 
-// wakeOwn uses an engine without waiters and without calls of Step.
+// wakeOwn uses an engine without waiters and without calls to Step.
 func wakeOwn(s *scene) {
 	tick := s.midnight(time.Minute)
 	sch := daily("a")

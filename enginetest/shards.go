@@ -14,7 +14,7 @@ import (
 // The tests in this file concern single shards: which jobs a shard has, their order, and its part
 // of a limit. The tests in shardstogether.go concern a queue as a whole.
 
-// shardTests are for engines that can split a queue into several shards.
+// shardTests returns the tests for engines that can split a queue into several shards.
 func shardTests() []test {
 	return []test{
 		{"AreChosenByTheID", []string{"C1.4", "C6.16", "C11.7"}, Options{}, shardsByID},

@@ -125,7 +125,7 @@ func staleFiftyAcks(s *scene) {
 	s.counted(duly.Counters{Pushed: 1, Delivered: 1, Acked: 1})
 }
 
-// forgeries returns texts that are not the receipt of the delivery. A text that can't be parsed
+// forgeries returns texts that are not the receipt of the delivery. A string that can't be parsed
 // is invalid, the others are lost.
 func forgeries(r duly.Receipt) []duly.Receipt {
 	text := string(r)

@@ -169,7 +169,7 @@ func suspectCleared(s *scene) {
 	}
 
 	s.suspect(duly.Job{ID: "replaced", Merge: duly.Merge{Key: "m", Mode: duly.MergeReplace}})
-	// Both operations reset the stalls, so the jobs are no suspects anymore.
+	// Both operations reset the stalls, so the jobs are no longer suspects.
 	s.requeue("dead")
 	same(s, "the outcome", s.try(duly.Job{Merge: duly.Merge{Key: "m", Mode: duly.MergeReplace}}).Status, duly.Merged)
 	same(s, "the jobs that go together", len(s.reserve(10)), 2)
@@ -217,7 +217,7 @@ func suspectCallers(s *scene) {
 	s.sizes(duly.Sizes{Leased: suspects + others})
 }
 
-// killer is a worker that reserves as many jobs as it can. It stops without settling if one of its
+// killer runs a worker that reserves as many jobs as it can. The worker stops without settling if one of its
 // jobs is deadly. It returns the largest number of stalls of any other job.
 func (s *scene) killer(deadly func(id string) bool) (most int) {
 	s.Helper()

@@ -22,7 +22,7 @@ func tokenWatchTests() []test {
 // promised time. It is real time, because notifications do not depend on the engine's clock.
 const reportWithin = 10 * time.Second
 
-// watch is a call of WatchTokens that runs concurrently with the test.
+// watch is a call to WatchTokens that runs concurrently with the test.
 type watch struct {
 	s       *scene
 	notices chan bool

@@ -69,7 +69,7 @@ func inputTable(s *scene) {
 	}
 }
 
-// badNamesAndPositions are calls with a name or a position that the topic does not have.
+// badNamesAndPositions returns calls with a name or a position that the topic does not have.
 func badNamesAndPositions(s, plain *scene) []badInput {
 	foreign := duly.From(s.onTopic("other").send("x")[0])
 	future := mustPosition(s, s.send("c")[0])
@@ -101,7 +101,7 @@ func badNamesAndPositions(s, plain *scene) []badInput {
 	}
 }
 
-// badTopicCalls are calls that the topic, its groups or a full topic refuse.
+// badTopicCalls returns calls that the topic, its groups or a full topic refuse.
 func badTopicCalls(s, plain, full *scene) []badInput {
 	configure := func(c duly.GroupConfig) func() error {
 		return func() error {

@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// topicShardTests are for engines that can split a topic into several shards.
+// topicShardTests returns the tests for engines that can split a topic into several shards.
 func topicShardTests() []test {
 	return []test{
 		{"NumberIsAPowerOfTwoAndFixed", []string{"C12.26", "C12.27"}, Options{}, topicShardsNumber},

@@ -7,7 +7,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// waiter is a call of Wait that runs concurrently with the test.
+// waiter is a call to Wait that runs concurrently with the test.
 type waiter struct {
 	s      *scene
 	cancel context.CancelFunc

@@ -41,7 +41,7 @@ func (c AdminConfig) String() string {
 	return a.String()
 }
 
-// GoString is String, for %#v.
+// GoString returns the result of String, for %#v.
 func (c AdminConfig) GoString() string { return c.String() }
 
 // Admin has the operations of an operator on a whole server. It is safe for concurrent use.
@@ -64,7 +64,7 @@ func OpenAdmin(_ context.Context, cfg AdminConfig) (*Admin, error) {
 // String returns the server's address without the token.
 func (a *Admin) String() string { return a.link.String() }
 
-// GoString is String, for %#v.
+// GoString returns the result of String, for %#v.
 func (a *Admin) GoString() string { return a.String() }
 
 // Close closes the connections. Close may be called repeatedly.
@@ -121,7 +121,7 @@ func (l *link) readCheck(body io.Reader, progress func(done, total int64)) (none
 	return none, &brokenAnswer{lines.Err()}
 }
 
-// wholeLines is bufio.ScanLines without an incomplete last line.
+// wholeLines is like bufio.ScanLines but without an incomplete last line.
 func wholeLines(data []byte, _ bool) (advance int, line []byte, err error) {
 	return bufio.ScanLines(data, false)
 }

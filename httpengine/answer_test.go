@@ -89,7 +89,7 @@ func TestOnlyATokenIsScrubbed(t *testing.T) {
 	}
 }
 
-// A text that JSON would change is refused.
+// A string that JSON would change is refused.
 func TestTextsThatJSONWouldChange(t *testing.T) {
 	t.Parallel()
 	const bad = "a\xff"

@@ -32,7 +32,7 @@ func (e *Engine) WatchCancels(ctx context.Context, namespace string, w contract.
 	return e.cancels.Watch(ctx, e.link.namespace, w)
 }
 
-// followCancels is the source of e.cancels. It polls until ctx ends or the server answers with an
+// followCancels feeds e.cancels. It polls until ctx ends or the server answers with an
 // error that a repeat does not fix, as a server without this route does. A cursor that the server
 // still knows leaves no gap, even after a lost connection.
 func (e *Engine) followCancels(ctx context.Context, _ string, w contract.CancelWatch) error {

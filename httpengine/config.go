@@ -43,7 +43,7 @@ func (c Config) String() string {
 	return a.String()
 }
 
-// GoString is String, for %#v.
+// GoString returns the result of String, for %#v.
 func (c Config) GoString() string { return c.String() }
 
 func (c Config) withDefaults() Config {

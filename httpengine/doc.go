@@ -41,7 +41,7 @@
 //
 // # Batches
 //
-// Concurrent calls of Push share requests, and so do those of Settle (package batch). Each
+// Concurrent calls to Push share requests, and so do those of Settle (package batch). Each
 // caller sees only the results of its own items. If the server refuses a whole request, which
 // changes nothing, the engine sends its calls one by one. So no caller pays for the mistake of
 // another.
@@ -49,7 +49,7 @@
 // # Topics
 //
 // The engine has the methods of [contract.Topics]. They return [duly.ErrUnsupported] if the engine
-// behind the server has no topics. Concurrent calls of Publish share requests if they are for
+// behind the server has no topics. Concurrent calls to Publish share requests if they are for
 // one topic. A caller that repeats a Publish after [duly.ErrUnavailable] may add its messages
 // twice, unless the topic has [duly.TopicConfig.Dedupe] and the messages have IDs. Read makes
 // several requests, as Wait does.

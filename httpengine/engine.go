@@ -68,7 +68,7 @@ func Open(_ context.Context, cfg Config) (*Engine, error) {
 // String returns the engine's URL without its token.
 func (e *Engine) String() string { return e.link.String() }
 
-// GoString is String, for %#v.
+// GoString returns the result of String, for %#v.
 func (e *Engine) GoString() string { return e.String() }
 
 // Namespace implements contract.Namespacer. It returns the namespace of the URL.
@@ -177,12 +177,12 @@ func fetch[T any](ctx context.Context, l *link, r request, read func(string) (T,
 	return v, nil
 }
 
-// change is fetch for a request that changes something. It runs on if its caller goes.
+// change is like fetch for a request that changes something. It continues if its caller leaves.
 func change[T any](ctx context.Context, e *Engine, r request, read func(string) (T, error)) (T, error) {
 	return detach(ctx, e, func(ctx context.Context) (T, error) { return fetch(ctx, e.link, r, read) }, nil)
 }
 
-// changeOnly is change for a request without a result.
+// changeOnly is like change for a request without a result.
 func (e *Engine) changeOnly(ctx context.Context, r request) error {
 	_, err := change(ctx, e, r, func(text string) (string, error) { return text, nil })
 	return err

@@ -41,7 +41,7 @@ func (e *Engine) onJob(ctx context.Context, q duly.QueueRef, id string, r reques
 	return e.changeOnly(ctx, r)
 }
 
-// onQueue is onJob for a queue.
+// onQueue is like onJob for a queue.
 func (e *Engine) onQueue(ctx context.Context, q duly.QueueRef, r request) error {
 	if err := e.beginQueue(q); err != nil {
 		return err

@@ -27,7 +27,7 @@ func (e *Engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 func refusedJob(j *duly.Job, err error) duly.PushResult { return duly.PushResult{ID: j.ID, Err: err} }
 
 // validateJob returns an error for a job that must not be sent: a job of another namespace, or with
-// a text or a time that JSON cannot carry. The server validates the rest, because only the server
+// a string or a time that JSON cannot carry. The server validates the rest, because only the server
 // knows its limits.
 func (e *Engine) validateJob(j *duly.Job) error {
 	if j.Namespace != "" && j.Namespace != e.link.namespace {

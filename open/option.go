@@ -20,7 +20,7 @@ type options struct {
 // Log sets the logger for the engine's internal errors. Default slog.Default.
 func Log(log *slog.Logger) Option { return func(o *options) { o.log = log } }
 
-// Gather is for servers. It lets callers that were just answered join the next commit of a
+// Gather lets callers that were just answered join the next commit of a
 // sqlite: file. See sqliteengine.Config.
 func Gather() Option { return func(o *options) { o.gather = true } }
 
@@ -31,7 +31,7 @@ func Observe(observe func(engine, call string, took time.Duration)) Option {
 	return func(o *options) { o.observe = observe }
 }
 
-// observeEngine returns the function of Observe for the calls of one engine.
+// observeEngine returns the function of Observe for the calls to one engine.
 func (o *options) observeEngine(engine string) func(call string, took time.Duration) {
 	if o.observe == nil {
 		return nil
@@ -42,7 +42,6 @@ func (o *options) observeEngine(engine string) func(call string, took time.Durat
 // TLS sets the configuration for https instead of the variables, see [Engine].
 func TLS(c *tls.Config) Option { return func(o *options) { o.tls = c } }
 
-// SyncDelay is added to every commit of a sqlite: file. It is for measurements: how fast
-// would the engine be on a disk whose syncs take that long? Other engines ignore it.
-// Default 0.
+// SyncDelay delays every commit of a sqlite: file by d. It is for measurements: it simulates a disk
+// whose syncs take that long. Other engines ignore it. Default 0.
 func SyncDelay(d time.Duration) Option { return func(o *options) { o.syncDelay = d } }

@@ -13,7 +13,7 @@ const hidden = "***"
 var secretOptions = []string{"token", "password", "passwd", "secret", "key"}
 
 // Redact returns an engine's URL without secrets: "***" replaces the user information before the
-// host's "@", and the value of every option with the name of a secret. In a text that is not a URL,
+// host's "@", and the value of every option with the name of a secret. In a string that is not a URL,
 // the same parts are replaced, so that a mistyped URL shows no token either. If the options of a
 // URL contain an "@", they may be the end of a password. In that case only the scheme is left.
 func Redact(text string) string {

@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// Middleware makes a span for each call of a handler, which continues the trace of the job.
+// Middleware makes a span for each call to a handler, which continues the trace of the job.
 // Use it as the outermost middleware, so that the span includes the others.
 func Middleware(opts ...Option) worker.Middleware {
 	t := tracer(opts)

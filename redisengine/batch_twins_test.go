@@ -521,8 +521,8 @@ func (x *twins) stored(queue string) map[string]string {
 	return all
 }
 
-// lineDiff returns the lines that only one of two texts has, shortened. -1 marks lines of b, 1
-// lines of a.
+// lineDiff returns the lines that only one of two texts has, shortened. It marks lines of a with +1,
+// and lines of b with -1.
 func lineDiff(a, b string) string {
 	in := map[string]int{}
 	for _, l := range strings.Split(a, "\n") {

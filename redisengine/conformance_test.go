@@ -27,7 +27,7 @@ func single(t testing.TB) string {
 	return asUser(t, server, prefix, documented(t, prefix)) + "&scripts=functions"
 }
 
-// byEval is single for an engine without functions.
+// byEval is like single for an engine without functions.
 func byEval(t testing.TB) string {
 	server, prefix := redistest.Shared(t)
 	return asUser(t, server, prefix, documented(t, prefix)) + "&scripts=eval"

@@ -170,7 +170,7 @@ func TestUnreadableIsQuarantined(t *testing.T) {
 	r.sound()
 }
 
-// TestReserveRepairsDamage checks that damage is repaired without a call of Check (fault P6). A Reserve
+// TestReserveRepairsDamage checks that damage is repaired without a call to Check (fault P6). A Reserve
 // that fails on a damaged job starts a repair of the shard, and the next Reserves return its jobs.
 // A job whose policy is damaged is delivered with the default policy.
 func TestReserveRepairsDamage(t *testing.T) {

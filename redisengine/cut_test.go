@@ -70,7 +70,7 @@ func TestListNamesACutJob(t *testing.T) {
 	}
 }
 
-// TestBrokenCounterFailsNoCall checks that a counter which is no number, or has no room, fails no
+// TestBrokenCounterFailsNoCall checks that a counter which is not a number, or has no room, fails no
 // call after its writes. The counter begins again, and Check corrects the sum (C11.17).
 func TestBrokenCounterFailsNoCall(t *testing.T) {
 	t.Parallel()
@@ -102,7 +102,7 @@ func TestBrokenCounterFailsNoCall(t *testing.T) {
 	}
 }
 
-// TestBrokenRateStopsNoReserve checks that a rate whose bucket is no number allows deliveries.
+// TestBrokenRateStopsNoReserve checks that a rate whose bucket is not a number allows deliveries.
 func TestBrokenRateStopsNoReserve(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{"many", "nan", "inf", "-inf", ""} {

@@ -24,7 +24,7 @@ type newer struct {
 	mu     sync.Mutex
 	server *redistest.Server
 	answer any
-	asked  chan struct{} // receives a value for each call of WAITAOF
+	asked  chan struct{} // receives a value for each call to WAITAOF
 }
 
 func newNewer(t *testing.T) *newer {

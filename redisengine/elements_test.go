@@ -124,7 +124,7 @@ local careful_call = function(...)
 end
 `
 
-// counting is a server to which the counting scripts are sent.
+// counting is a server with two engines whose scripts count the elements of each command.
 type counting struct {
 	*stopwatch
 	fake *clock.Fake

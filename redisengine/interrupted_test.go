@@ -97,7 +97,7 @@ type callWords [2]any
 // with returns the command that calls the script with these keys and arguments.
 func (w callWords) with(args ...any) []any { return append(w[:], args...) }
 
-// scriptCall is one call of a script: the name, the number of keys, the keys and the arguments.
+// scriptCall is one call to a script: the name, the number of keys, the keys and the arguments.
 type scriptCall struct {
 	name string
 	args []any

@@ -205,7 +205,7 @@ func entriesOf(server *redistest.Server, key string) (entries []string) {
 	return entries
 }
 
-// inHex returns a text in hex if it is not printable.
+// inHex returns a string in hex if it is not printable.
 func inHex(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
 		return s

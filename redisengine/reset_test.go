@@ -76,7 +76,7 @@ func TestDestroyIsNoReset(t *testing.T) {
 }
 
 // TestDestroyedQueueIsNotRestored checks that an answer which a shard gave before the queue was
-// destroyed does not bring the queue back, and is no reset (C4.71).
+// destroyed does not bring the queue back, and is not a reset (C4.71).
 func TestDestroyedQueueIsNotRestored(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)

@@ -23,7 +23,7 @@ type rivals struct {
 	e, other *Engine
 	ref      duly.QueueRef
 	mu       sync.Mutex
-	// Whether the configuration changes before the n-th call of a script.
+	// Whether the configuration changes before the n-th call to a script.
 	change func(script string, n int) bool
 	n      map[string]int
 	limit  atomic.Int64

@@ -11,7 +11,7 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// soon is a schedule with a single tick, at the next whole second.
+// soon returns a schedule with a single tick, at the next whole second.
 func soon(now time.Time, name string) duly.Schedule {
 	return duly.Schedule{
 		Name: name, Spec: "@every 1s", End: now.Truncate(time.Second).Add(time.Second), Catchup: duly.CatchupAll,

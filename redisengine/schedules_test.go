@@ -198,7 +198,7 @@ func TestTicksFireAfterALossOfScripts(t *testing.T) {
 }
 
 // C9.11, C17.83, C17.140: without memory, ticks wait, and a Put is full. Delete, Pause and Resume
-// go on.
+// continue.
 func TestTicksWaitForMemory(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)

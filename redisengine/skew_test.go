@@ -53,7 +53,7 @@ func newSkewed(t *testing.T) *skewed {
 	return s
 }
 
-// no is must for the goroutines of a test.
+// no is like must for the goroutines of a test.
 func (s *skewed) no(err error) {
 	s.Helper()
 	if err != nil {

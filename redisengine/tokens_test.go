@@ -50,7 +50,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// hearing is a call of WatchTokens. It looks up the token at every report, as a server does.
+// hearing is a call to WatchTokens. It looks up the token at every report, as a server does.
 type hearing struct {
 	t       *testing.T
 	reports chan bool

@@ -20,7 +20,7 @@ type planted struct {
 	plant func(e *Engine)
 }
 
-// plants are the planted faults. The numbers are those of the faults in C12.176.
+// plants returns the planted faults. The numbers are those of the faults in C12.176.
 func plants(t *testing.T, tag string) []planted {
 	group := tag + "@g:"
 	place := func(e *Engine, key string) string { return e.command(t, "ZRANGE", group+key, "0", "0")[0] }
@@ -106,7 +106,7 @@ func plants(t *testing.T, tag string) []planted {
 	}
 }
 
-// misplacedIn are the sorted sets of a group and of a topic, each with impossible scores.
+// misplacedIn returns the sorted sets of a group and of a topic, each with impossible scores.
 func misplacedIn(t *testing.T, tag string) (all []planted) {
 	for key, scores := range map[string][]string{
 		"@g:waiting": {"inf", "-inf", "-5", "1893456060000.5", "1e300"},

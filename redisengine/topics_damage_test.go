@@ -140,7 +140,7 @@ func TestDamagedMessageStopsNoGroup(t *testing.T) {
 	}
 }
 
-// TestDamagedHeldMessageStopsNoGroup checks that a group goes on whose held or dead message is
+// TestDamagedHeldMessageStopsNoGroup checks that a group continues whose held or dead message is
 // damaged: its list leaves the message out, and a Settle of the others works.
 //
 // C12.176

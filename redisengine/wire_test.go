@@ -17,14 +17,14 @@ import (
 	"github.com/dulymq/duly/redisengine/lua"
 )
 
-// scriptNamed matches the calls of a script, in each of its forms.
+// scriptNamed matches the calls to a script, in each of its forms.
 func scriptNamed(name string) faultproxy.Match {
 	script := lua.Load(name)
 	s := sha1.Sum([]byte(script.Source))
 	return faultproxy.Script(hex.EncodeToString(s[:])).Or(faultproxy.Function(script.Function))
 }
 
-// anyScript matches a call of any script, in each of its forms.
+// anyScript matches a call to any script, in each of its forms.
 func anyScript(args []string) bool {
 	return len(args) > 1 && (strings.HasPrefix(args[0], "FCALL") || strings.HasPrefix(args[0], "EVAL"))
 }

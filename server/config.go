@@ -40,7 +40,7 @@ type Config struct {
 
 	// SweepEvery is how often the server sweeps the queues, at most 30 s. Default 30 s.
 	SweepEvery time.Duration
-	// DrainDelay is how long a server that stops goes on, while /readyz is red and every
+	// DrainDelay is how long a stopping server continues to serve, while /readyz is red and every
 	// answer asks its caller to close the connection. A balancer notices in that time.
 	// Default 0.
 	DrainDelay time.Duration

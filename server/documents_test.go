@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the files that the tests compare with")
 
-// compare compares a text with a file.
+// compare compares a string with a file.
 func compare(t *testing.T, path string, got []byte) {
 	t.Helper()
 	if *update {

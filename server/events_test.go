@@ -16,7 +16,7 @@ import (
 	"github.com/dulymq/duly/server/observe"
 )
 
-// questioned is an engine that counts calls of Stats.
+// questioned is an engine that counts calls to Stats.
 type questioned struct {
 	contract.Engine
 	asked int

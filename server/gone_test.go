@@ -46,7 +46,7 @@ func (f *fixture) dial(method, path, body string) net.Conn {
 	return conn
 }
 
-// gate is an engine that reports calls of Wait, Reserve and Settle.
+// gate is an engine that reports calls to Wait, Reserve and Settle.
 type gate struct {
 	contract.Engine
 	waiting  chan struct{} // receives a value at the start of each Wait

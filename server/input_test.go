@@ -195,7 +195,7 @@ func TestBadItemHasItsOwnError(t *testing.T) {
 	}
 }
 
-// C13.7, faults R3, R4: requests that are too large are refused without a call of the engine.
+// C13.7, faults R3, R4: requests that are too large are refused without a call to the engine.
 func TestTooLargeRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)

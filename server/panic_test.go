@@ -176,7 +176,7 @@ func TestPanicInAnyRouteIs500(t *testing.T) {
 		}
 	}
 
-	// The watch of removed jobs panics outside of its route, for all callers.
+	// The watch of removed jobs panics outside its route, for all callers.
 	if n := strings.Count(f.log.String(), `"panic in `); n != len(routes) {
 		t.Errorf("%d of %d panics are in the log", n, len(routes))
 	}

@@ -260,7 +260,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		})
 	}
 
-	// Upkeep goes on until the last request has ended.
+	// Upkeep continues until the last request has ended.
 	upkeep, rest := context.WithCancel(context.WithoutCancel(ctx))
 	defer rest()
 	s.startUpkeep(upkeep, &running)

@@ -132,7 +132,7 @@ func serveTopics(t *testing.T) (*fixture, *topicStub) {
 	return f, stub
 }
 
-// C14.25, C14.49, C14.50, C14.51: every route makes its call of the engine, and answers the
+// C14.25, C14.49, C14.50, C14.51: every route makes its call to the engine, and answers the
 // result.
 func TestEachTopicRouteMakesItsCall(t *testing.T) {
 	t.Parallel()
@@ -183,7 +183,7 @@ func TestEachTopicRouteMakesItsCall(t *testing.T) {
 	}
 }
 
-// A bad request makes no call of the engine.
+// A bad request makes no call to the engine.
 func TestBadRequestsToTopicsMakeNoCall(t *testing.T) {
 	t.Parallel()
 	f, stub := serveTopics(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// C4.82: a backup is a snapshot of the store, made while other calls go on.
+// C4.82: a backup is a snapshot of the store, made while other calls continue.
 func TestBackupOpensAsAStore(t *testing.T) {
 	t.Parallel()
 	r := &damagedStore{T: t, path: filepath.Join(t.TempDir(), "duly.db"), ids: map[string]bool{}}

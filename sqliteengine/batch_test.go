@@ -403,8 +403,8 @@ func storedRows(t *testing.T, e *Engine) (rows string) {
 	return rows
 }
 
-// failsOnce is the last operation of a joint transaction and fails it. The operations then run
-// again, each in a separate transaction.
+// failsOnce returns the last operation of a joint transaction, which fails the transaction. The
+// operations then run again, each in a separate transaction.
 func failsOnce(t *testing.T, e *Engine) func() {
 	runs := 0
 	return func() {

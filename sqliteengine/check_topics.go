@@ -232,7 +232,7 @@ func (q groupQueue) cursorFault(topic topicQueue) string {
 	return ""
 }
 
-// fitCursor moves a cursor outside of the log to the nearer end, and reports whether it
+// fitCursor moves a cursor outside the log to the nearer end, and reports whether it
 // did. It counts deleted messages as missed.
 func (q groupQueue) fitCursor(topic topicQueue) bool {
 	n := &q.group.n

@@ -198,7 +198,7 @@ func (k *checkpoints) restart() (bool, error) {
 
 	_, _, err := c.Checkpoint(sqliteconn.Restart)
 	restarted := err == nil
-	// A read needs the WAL, which is no failure of the store.
+	// A read needs the WAL, which is not a failure of the store.
 	if sqliteconn.IsBusy(err) {
 		err = nil
 	}

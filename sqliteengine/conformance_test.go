@@ -21,7 +21,7 @@ func suite(cfg sqliteengine.Config) enginetest.Suite {
 	return suiteOf(cfg, func(*sqliteengine.Engine) {})
 }
 
-// suiteOf is suite with a function that prepares each engine.
+// suiteOf is like suite but with a function that prepares each engine.
 func suiteOf(cfg sqliteengine.Config, change func(*sqliteengine.Engine)) enginetest.Suite {
 	return enginetest.Suite{Bubble: true, New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
 		c, cfg, log := clock.NewFake(), cfg, new(logtest.Log)
@@ -108,7 +108,7 @@ func TestReceiptsFromBeforeRestoreAreRejected(t *testing.T) {
 	})
 }
 
-// gathering is an engine as in a busy server: its writer gathers callers before a commit, and
+// gathering returns the suite for an engine as in a busy server: its writer gathers callers before a commit, and
 // pages are read row by row. It keeps the same contract.
 func gathering() enginetest.Suite {
 	return suiteOf(sqliteengine.Config{Synchronous: sqliteengine.SyncNormal, Gather: true},

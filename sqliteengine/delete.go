@@ -43,7 +43,7 @@ func (e operatorAPI) WatchCancels(ctx context.Context, namespace string, w contr
 	return e.cancels.Watch(ctx, contract.NamespaceOr(namespace), w)
 }
 
-// deleteCall is one call of Delete.
+// deleteCall is one call to Delete.
 type deleteCall struct {
 	op
 	ref      duly.QueueRef
@@ -131,7 +131,7 @@ func (b deleteBatch) run(t *tx, q *queue) error {
 	}
 	q.counters.Deleted += int64(len(simple))
 	q.sizes.Leased -= int64(len(simple))
-	// A Delete without its job returns an error alone, as it would outside of a batch.
+	// A Delete without its job returns an error alone, as it would outside a batch.
 	for _, d := range others {
 		if d.err = d.runAlone(t); d.err != nil && !isRefusal(d.err) {
 			return d.err

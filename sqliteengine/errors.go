@@ -38,7 +38,7 @@ func storeError(path string, err error) error {
 }
 
 // isRefusal reports whether an operation refused its input. Such an operation has
-// changed nothing, so its transaction goes on.
+// changed nothing, so its transaction continues.
 func isRefusal(err error) bool {
 	var ours *duly.Error
 	return errors.As(err, &ours) && ours.Code != duly.CodeCorrupt && ours.Code != duly.CodeInternal

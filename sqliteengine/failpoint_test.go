@@ -163,7 +163,7 @@ func TestPanicAtAnyStatementChangesNothing(t *testing.T) {
 	}
 }
 
-// points are the names of the statements that the writer runs for callers.
+// points returns the names of the statements that the writer runs for callers.
 func (f *failpoints) points() []string {
 	names := slices.Sorted(maps.Keys(statements))
 	return slices.DeleteFunc(names, func(name string) bool {
@@ -495,7 +495,7 @@ func failpointToken(q duly.QueueRef) contract.Token {
 	return contract.Token{Hash: sha256.Sum256([]byte(q.Name)), Namespace: q.Name, Rights: contract.RightProduce}
 }
 
-// failpointJobs are jobs of every kind.
+// failpointJobs returns jobs of every kind.
 func failpointJobs() []duly.Job {
 	merge := duly.Merge{Key: "m", Mode: duly.MergeKeep, Until: duly.UntilDone}
 	return []duly.Job{

@@ -116,7 +116,7 @@ func (e scheduleAPI) Fire(ctx context.Context, ref duly.QueueRef, items []contra
 	return f.results, nil
 }
 
-// fireCall is one call of Fire.
+// fireCall is one call to Fire.
 type fireCall struct {
 	ref     duly.QueueRef
 	items   []contract.FireItem

@@ -17,7 +17,7 @@ func newGate() (g *gate, c *clock.Fake, changed *int, closeIt func()) {
 	return g, c, changed, func() { g.close(checkpointPause, func() { *changed++ }) }
 }
 
-// entering is a read that calls enter in a goroutine.
+// entering calls enter in a goroutine, and returns a channel for its result.
 func entering(ctx context.Context, g *gate) chan error {
 	entered := make(chan error, 1)
 	go func() { entered <- g.enter(ctx) }()

@@ -24,7 +24,7 @@ func (q *queue) limits() *duly.QueueConfig {
 	return &cfg
 }
 
-// moment is the queue at the time of a call, for its limiter.
+// moment returns the queue at the time of a call, for its limiter.
 func (q *queue) moment(now int64) adaptive.Moment {
 	return adaptive.Moment{Now: now, Leased: int(q.sizes.Leased)}
 }

@@ -199,7 +199,7 @@ func TestLimiterSurvivesARestart(t *testing.T) {
 	}
 }
 
-// checked runs a check without faults.
+// checked runs a Check, which must find no faults.
 func (l *limited) checked() {
 	l.Helper()
 	if report, err := l.e.Check(l.Context(), contract.CheckParams{}); err != nil || len(report.Faults) > 0 {
@@ -213,7 +213,7 @@ const (
 	diesAfter  = "after"
 )
 
-// runLimiting makes one call. It waits inside of the transaction of the call, or after it, until it
+// runLimiting makes one call. It waits inside the transaction of the call, or after it, until it
 // is killed.
 func runLimiting(args []string) error {
 	path, name, receipt, moment, at := args[0], args[1], duly.Receipt(args[2]), args[3], args[4]

@@ -165,7 +165,7 @@ func TestSliceEndsWhileCallersWrite(t *testing.T) {
 	g.open()
 }
 
-// Between two slices, a long read pauses outside of a transaction. A caller that leaves during the
+// Between two slices, a long read pauses outside a transaction. A caller that leaves during the
 // pause returns at once.
 func TestLongReadRestsBetweenSlices(t *testing.T) {
 	t.Parallel()

@@ -62,7 +62,7 @@ func (e maintainerAPI) overdue(ctx context.Context) (refs []duly.QueueRef, err e
 	return refs, err
 }
 
-// Check implements contract.Maintainer. It reads one snapshot while other calls go on. With repair,
+// Check implements contract.Maintainer. It reads one snapshot while other calls continue. With repair,
 // it then repairs each fault in a separate transaction, which first verifies that the fault still
 // exists.
 func (e maintainerAPI) Check(ctx context.Context, p contract.CheckParams) (contract.CheckReport, error) {

@@ -21,7 +21,7 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/storefile"
 )
 
-// next is the current layout with one more migration.
+// next returns the current layout with one more migration.
 func next(sql string) layout {
 	return append(append(layout{}, current...), migration{len(current) + 1, "next", sql})
 }

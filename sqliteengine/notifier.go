@@ -70,7 +70,7 @@ type queueView struct {
 	uncounted bool          // whether only a poll can count the deliverable messages, for a group
 	last      int64         // ordinal of the newest message, for a topic
 	floor     heldFloor     // the group that needs the oldest message, for a topic
-	readers   chan struct{} // closed when messages enter, for a topic
+	readers   chan struct{} // closed when messages enter the log, for a topic
 
 	stepping bool  // whether a step was requested and has not committed yet
 	tickHold int64 // time until which due ticks are not fired

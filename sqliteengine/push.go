@@ -38,7 +38,7 @@ func (e jobAPI) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, e
 	return p.results, nil
 }
 
-// pushCall is one call of Push.
+// pushCall is one call to Push.
 type pushCall struct {
 	items   []pushItem
 	results []duly.PushResult

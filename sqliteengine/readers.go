@@ -275,7 +275,7 @@ func (e *store) findQueue(c *conn, ref duly.QueueRef) (readTx, *queue, error) {
 	return t, q, err
 }
 
-// findKnown is findQueue with an error for the name of a topic or of an unknown group,
+// findKnown is like findQueue but with an error for the name of a topic or of an unknown group,
 // see tx.known.
 func (e *store) findKnown(c *conn, ref duly.QueueRef) (readTx, *queue, error) {
 	t, q, err := e.findQueue(c, ref)

@@ -29,7 +29,7 @@ func (e registryAPI) PutToken(ctx context.Context, token contract.Token) error {
 	})
 }
 
-// changeToken is add for changes that token watchers must see.
+// changeToken is like add for changes that token watchers must see.
 func (e registryAPI) changeToken(ctx context.Context, n spaceClass, run func(t *tx) error) error {
 	return e.changeWithSpace(ctx, n, func(t *tx) error {
 		err := run(t)

@@ -72,7 +72,7 @@ type Restored struct {
 
 // Restore replaces the store at a path by a backup. It first checks a copy of the backup like
 // [Engine.Check]. It returns [duly.ErrUnavailable] if a process has the store open,
-// [duly.ErrCorrupt] for a backup that is damaged, has faults or is no backup, and
+// [duly.ErrCorrupt] for a backup that is damaged, has faults or is not a backup, and
 // [duly.ErrUnsupported] for one of a newer version. If the process dies, the path names either the
 // old or the new store, each complete. After an error it names the old store.
 func Restore(ctx context.Context, p RestoreParams) (Restored, error) {

@@ -24,7 +24,7 @@ func runRestore(args []string) error {
 	return nil
 }
 
-// steps are the system calls that change the disk. A kill before one of them equals a kill after
+// steps returns the system calls that change the disk. A kill before one of them equals a kill after
 // the previous one.
 func steps() []string {
 	calls := []string{"linkat", "renameat", "unlinkat", "fsync", "ftruncate"}

@@ -155,7 +155,7 @@ func keptNames(path string, info os.FileInfo, beside []os.DirEntry) (names []str
 			continue
 		}
 		name := filepath.Join(filepath.Dir(path), f.Name())
-		// A symbolic link to the store is no second name of its file.
+		// A symbolic link to the store is not a second name of its file.
 		if kept, err := os.Lstat(name); err == nil && os.SameFile(kept, info) {
 			names = append(names, name)
 		}

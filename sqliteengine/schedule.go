@@ -69,7 +69,7 @@ func (q *queue) bindState(s *sqliteconn.Stmt, r *contract.ScheduleRecord) *sqlit
 	return s.Int(7, r.Fired).Int(8, r.Skipped).Int(9, r.Missed).Int(10, columnOf(r.Held))
 }
 
-// columnOf is how a column stores a boolean.
+// columnOf returns how a column stores a boolean.
 func columnOf(set bool) int64 {
 	if set {
 		return 1

@@ -144,7 +144,7 @@ func (e scheduleAPI) Schedules(ctx context.Context, ref duly.QueueRef, p duly.Pa
 	return l.page, nil
 }
 
-// tickPlace is where a list of schedules goes on: behind a schedule, by its place and name.
+// tickPlace is where a list of schedules continues: behind a schedule, by its place and name.
 type tickPlace struct {
 	at   int64
 	name string

@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/rules"
 )
 
-// publishCall is one call of Publish.
+// publishCall is one call to Publish.
 type publishCall struct {
 	items   []publishItem
 	results []duly.PublishResult

@@ -262,7 +262,7 @@ func (t *tx) collect(s *sqliteconn.Stmt, q *queue) (jobs []job, err error) {
 	return t.collectUpTo(s, q, math.MaxInt)
 }
 
-// collectUpTo is collect with a limit on the bytes of results and inline bodies. The job that
+// collectUpTo is like collect but with a limit on the bytes of results and inline bodies. The job that
 // exceeds the limit is the last one.
 func (t *tx) collectUpTo(s *sqliteconn.Stmt, q *queue, bytes int) (jobs []job, err error) {
 	t.rows, err = t.collectInto(t.rows, s, q, bytes)

@@ -95,7 +95,7 @@ func (h *notifier) check(keys []waitKey) (ready, poll bool, err error) {
 	return false, poll, nil
 }
 
-// register registers a waiter. It is woken at once if a job became ready since the call of check.
+// register registers a waiter. It is woken at once if a job became ready since the call to check.
 func (h *notifier) register(keys []waitKey) *waiter {
 	h.mu.Lock()
 	defer h.mu.Unlock()

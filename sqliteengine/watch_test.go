@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// watching is a call of WatchTokens that has received its first notification.
+// watching calls WatchTokens in a goroutine, and returns after the first notification.
 func watching(t *testing.T, e *Engine) (told chan bool) {
 	t.Helper()
 	told = make(chan bool, 100)

@@ -443,7 +443,7 @@ func TestEngineTakesBackLeases(t *testing.T) {
 	}
 }
 
-// waitAndLeave is a Wait whose caller leaves.
+// waitAndLeave calls Wait and cancels its context.
 func waitAndLeave(t *testing.T, e *Engine) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

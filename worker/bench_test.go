@@ -14,7 +14,7 @@ import (
 )
 
 // BenchmarkBacklog handles a backlog that was loaded before with handlers that do nothing. It
-// reports how many jobs one call of the engine carries.
+// reports how many jobs one call to the engine carries.
 func BenchmarkBacklog(b *testing.B) {
 	for _, slots := range []int{1, 64, 1000} {
 		b.Run(fmt.Sprintf("FreeStore/Slots%d", slots), func(b *testing.B) { backlog(b, slots, nil) })

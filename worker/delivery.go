@@ -40,7 +40,7 @@ func (d *Delivery) SetResult(result []byte) error {
 	return nil
 }
 
-// SetResultJSON is SetResult with v as JSON.
+// SetResultJSON is like SetResult but with v as JSON.
 func (d *Delivery) SetResultJSON(v any) error {
 	result, err := json.Marshal(v)
 	if err != nil {

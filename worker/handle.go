@@ -116,7 +116,7 @@ func (r *run) panicked(j *activeJob, value any) error {
 	return fmt.Errorf("panic: %v\n\n%s", value, stack)
 }
 
-// trimStack removes the functions above the call of panic, which only collect the stack.
+// trimStack removes the functions above the call to panic, which only collect the stack.
 func trimStack(stack []byte) []byte {
 	i := bytes.Index(stack, []byte("\npanic("))
 	if i < 0 {

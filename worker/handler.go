@@ -14,7 +14,7 @@ import (
 // context has ended. The package's documentation says when the context ends.
 type HandlerFunc func(ctx context.Context, d *Delivery) error
 
-// Call runs a handler for one delivery outside of a Worker, for example in a test, and returns the
+// Call runs a handler for one delivery outside a Worker, for example in a test, and returns the
 // outcome to settle. Call neither recovers a panic nor extends the lease.
 func Call(ctx context.Context, h HandlerFunc, d duly.Delivery) duly.SettleRequest {
 	delivery := &Delivery{Delivery: d}

@@ -31,7 +31,7 @@ type slotLimit struct {
 	changed func(slots int) // called with each new limit; may be nil
 	fail    func(error)
 
-	// mu serializes the calls of Limit, so that an older answer replaces no newer one.
+	// mu serializes the calls to Limit, so that an older answer replaces no newer one.
 	mu     sync.Mutex
 	broken atomic.Bool // whether the Limiter has panicked, and so is not called again
 }

@@ -88,7 +88,7 @@ func TestAIMDFollowsTheCapacityOfAService(t *testing.T) {
 	}
 }
 
-// finished is a result with the slots in use.
+// finished returns a result with the slots in use.
 func finished(as duly.Settlement, at time.Duration, running int) worker.Finished {
 	return worker.Finished{As: as, At: time.Unix(0, 0).Add(at), Took: 100 * time.Millisecond, Running: running}
 }

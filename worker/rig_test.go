@@ -202,7 +202,7 @@ func advance(d time.Duration) {
 	synctest.Wait()
 }
 
-// sleep is the work of a handler that takes d.
+// sleep stands for the work of a handler that takes d.
 func sleep(d time.Duration) { time.Sleep(d) }
 
 // stop ends the worker and returns how long that took.
@@ -245,7 +245,7 @@ func (r *rig) want(outcomes ...string) {
 	}
 }
 
-// sleeper is a handler that works for d, or until its context ends.
+// sleeper returns a handler that works for d, or until its context ends.
 func sleeper(d time.Duration) worker.HandlerFunc {
 	return func(ctx context.Context, _ *worker.Delivery) error {
 		select {

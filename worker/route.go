@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// registration is one call of Handle, HandleKind, HandleBatch or HandleEvery.
+// registration is one call to Handle, HandleKind, HandleBatch or HandleEvery.
 type registration struct {
 	queue   string
 	every   bool // true for HandleEvery: the handler gets jobs of all queues, and queue is empty

@@ -90,7 +90,7 @@ func (t *tracker) free() int {
 	return t.freeLocked()
 }
 
-// freeOr is free, and makes slotFree notify the caller once needed slots are free.
+// freeOr is like free, and makes slotFree notify the caller once needed slots are free.
 func (t *tracker) freeOr(needed int) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// firstWord returns the first word of a text.
+// firstWord returns the first word of a string.
 func firstWord(text string) string {
 	words := strings.Fields(text)
 	if len(words) == 0 {

@@ -149,7 +149,7 @@ func (h *home) serveBy(program []string, args ...string) *server {
 	return nil
 }
 
-// awaitLog waits until the server's log contains a text.
+// awaitLog waits until the server's log contains a string.
 func (s *server) awaitLog(t *testing.T, text string) {
 	t.Helper()
 	eventually.True(t, fmt.Sprintf("%q in the log", text), func() bool { return s.errs.Count(text) > 0 })
@@ -197,7 +197,7 @@ var (
 	size    = regexp.MustCompile(`\d+(\.\d)? [KM]iB`)
 )
 
-// stable replaces everything in a text that differs from run to run.
+// stable replaces everything in a string that differs from run to run.
 func (h *home) stable(text string) string {
 	text = ulid.ReplaceAllStringFunc(text, func(n string) string {
 		if _, ok := h.ulids[n]; !ok {

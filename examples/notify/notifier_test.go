@@ -19,7 +19,7 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// receiver answers requests one after the other; 0 is no answer at all. It
+// receiver answers requests one after the other; 0 means no answer. It
 // notes their keys.
 type receiver struct {
 	answers    []int

@@ -98,6 +98,6 @@ func story(ctx context.Context, shop *Shop, out io.Writer) error {
 	return shop.Pay(ctx, first.ID)
 }
 
-// newID is an order's number. A run on a queue that was used before must not
-// meet the orders of then.
+// newID returns an order's number. IDs differ between runs, so a run does not find the orders of an earlier run
+// in the same queue.
 func newID() string { return duly.NewNumber().String() }

@@ -18,7 +18,7 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// newShop is a shop with half an hour's patience, whose worker runs.
+// newShop returns a shop that closes unpaid orders after half an hour. Its worker is running.
 func newShop(t *testing.T) (*Shop, *dulytest.Engine, *bytes.Buffer) {
 	e := dulytest.New(t)
 	var out bytes.Buffer

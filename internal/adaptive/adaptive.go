@@ -403,7 +403,7 @@ func (s *State) endProbe(c Config, now int64, class Class) (closing time.Duratio
 	s.Probing = false
 	s.setFactor(now, c.Floor)
 
-	// An outage is no lack of jobs, so it belongs to no window.
+	// An outage is not a lack of jobs, so it belongs to no window.
 	s.newWindow(now)
 	s.Used = 0
 	return 0

@@ -76,7 +76,7 @@ func TestBlockDecidesAtItsTwentiethOutcome(t *testing.T) {
 		}
 	}
 
-	// An old block starts again.
+	// A block that is too old is discarded, and a new one begins.
 	s, now := New(), int64(1000)
 	feed(&s, base, &now, 19, time.Millisecond, Failure)
 	now += milli(blockAge)

@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/internal/proctest"
 )
 
-// rated is the queue of the figures: 100 deliveries per second, with 64 in flight.
+// rated returns the queue of the figures: 100 deliveries per second, with 64 in flight.
 func rated(floor float64) Config {
 	return Config{Floor: floor, Rate: 100, Burst: 100, MaxLeased: 64}
 }

@@ -14,7 +14,7 @@ var wallTime = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", 
 // rootClock is the file of the system's clock, which internal/clock hands on.
 const rootClock = "clock.go"
 
-// wallTimeAllowed has the places outside of internal/clock that may read wall time.
+// wallTimeAllowed has the places outside internal/clock that may read wall time.
 var wallTimeAllowed = []exception{
 	{"internal/clock", "it is the clock"},
 	{"cmd", "a program shows people how long something took, and waits for a server to come up"},
@@ -34,7 +34,7 @@ var sleepAllowed = []exception{
 	{"internal/faultproxy", "it delays real connections"},
 }
 
-// mathRandAllowed has the places outside of tests that may use math/rand. IDs, receipts and tokens
+// mathRandAllowed has the places outside tests that may use math/rand. IDs, receipts and tokens
 // must use crypto/rand.
 var mathRandAllowed = []exception{
 	{"cmd", "bench draws the load that it makes"},

@@ -92,7 +92,7 @@ func bareSpec(d *ast.GenDecl, spec ast.Spec) []*ast.Ident {
 	return names
 }
 
-// exportedReceiver reports whether a function is visible outside of its package: it has no
+// exportedReceiver reports whether a function is visible outside its package: it has no
 // receiver, or a receiver of an exported type.
 func exportedReceiver(d *ast.FuncDecl) bool {
 	if d.Recv == nil || len(d.Recv.List) == 0 {

@@ -129,7 +129,7 @@ func ruleOf(section, number string) rule {
 	return rule{s, n}
 }
 
-// beginning is enough of a rule's text to know it again.
+// beginning returns the first words of a rule, which identify it.
 func beginning(text string) string {
 	text = strings.Trim(text, " |·")
 	if short := []rune(text); len(short) > 80 {
@@ -140,7 +140,7 @@ func beginning(text string) string {
 
 // mentions lists the rules that a test file names: in a test's comment, in
 // strings (names of subtests, tables) as C4.31, in Go names as C4_31. A word
-// in passing outside of any declaration is no test.
+// in passing outside any declaration is not a test.
 func mentions(s source) map[rule]string {
 	found := map[rule]string{}
 	note := func(re *regexp.Regexp, text string, pos token.Pos) {

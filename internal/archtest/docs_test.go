@@ -70,7 +70,7 @@ func TestEveryErrorCodeIsExplained(t *testing.T) {
 
 var quoted = regexp.MustCompile("`([a-z_]+)`")
 
-// codes are the quoted words in the first cells of a text's table rows.
+// codes returns the quoted words in the first cells of a text's table rows.
 func codes(text string) map[string]bool {
 	found := map[string]bool{}
 	for _, line := range strings.Split(text, "\n") {

@@ -84,7 +84,7 @@ var importRules = []importRule{
 	}},
 }
 
-// top is the first folder of a package.
+// top returns the first folder of a package.
 func top(dir string) string {
 	first, _, _ := strings.Cut(dir, "/")
 	return first
@@ -205,7 +205,7 @@ func TestImportingOnePackageDoesNotPullInAnother(t *testing.T) {
 	}
 }
 
-// within are the import paths of folders of this module.
+// within returns the import paths of folders of this module.
 func within(dirs ...string) []string {
 	paths := make([]string, len(dirs))
 	for i, d := range dirs {

@@ -26,7 +26,7 @@ type source struct {
 	ast  *ast.File
 }
 
-// dir is the file's package as a folder; "." is the root package.
+// dir returns the file's package as a folder; "." is the root package.
 func (s source) dir() string { return path.Dir(s.path) }
 
 func (s source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
@@ -117,8 +117,7 @@ var loadTree = sync.OnceValues(func() ([]source, error) {
 	return tree, err
 })
 
-// skipped are the folders without packages: those that go build skips, and those that builds and
-// runs create.
+// skipped reports whether a folder has no packages: go build skips it, or builds and runs create it.
 func skipped(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") ||
 		slices.Contains([]string{"testdata", "vendor", "bin", "duly-data", "bench-data"}, name)
@@ -141,7 +140,7 @@ func moduleRoot() (string, error) {
 	}
 }
 
-// tree is every Go file of the module.
+// tree returns every Go file of the module.
 func tree(t *testing.T) []source {
 	t.Helper()
 	files, err := loadTree()
@@ -151,7 +150,7 @@ func tree(t *testing.T) []source {
 	return files
 }
 
-// read is the text of a file, named from the module's root.
+// read returns the text of a file, named from the module's root.
 func read(t *testing.T, name string) string {
 	t.Helper()
 	root, err := moduleRoot()

@@ -40,7 +40,7 @@ type Batcher[T Caller] struct {
 	spare    [][]T // memory for the next batches
 	senders  int
 	inFlight int // number of batches in flight
-	held     int // number of calls of Hold without a release
+	held     int // number of calls to Hold without a release
 	last     int // number of calls in the last batch
 }
 

@@ -37,7 +37,7 @@ func newEngine() *engine {
 	return &engine{Engine: m, topicCalls: m, stats: map[string]duly.Stats{}}
 }
 
-// open is the engine's Config.Open. A second open finds the jobs of the first.
+// open implements Config.Open. A second open finds the jobs of the first.
 func (e *engine) open(context.Context) (contract.Engine, error) {
 	e.opened++
 	return e, nil

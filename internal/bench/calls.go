@@ -97,7 +97,7 @@ func (b *bench) reserveAll(
 				return fmt.Errorf("the queue was empty after %d of its %d jobs", r.done.Load(), r.total)
 			}
 
-			// The lock is outside of the timed part.
+			// The lock is outside the timed part.
 			mu.Lock()
 			all = append(all, got...)
 			mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// gauge reads a fake server with known costs: every call of the engine takes 100 µs of CPU time and
+// gauge reads a fake server with known costs: every call to the engine takes 100 µs of CPU time and
 // runs one script, every native job takes native, and reading the gauge takes 30 µs.
 type gauge struct {
 	native  time.Duration
@@ -27,7 +27,7 @@ type gauge struct {
 	closed  atomic.Int64
 }
 
-// on makes the gauge count the calls of an engine.
+// on makes the gauge count the calls to an engine.
 func (g *gauge) on(e *engine) *engine {
 	e.slow = time.Millisecond
 	e.fail = func(op string) error {

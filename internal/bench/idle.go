@@ -44,7 +44,7 @@ func (b *bench) idle(ctx context.Context, at Progress) (Result, error) {
 
 // watchIdle counts the requests during the time of a run.
 func (b *bench) watchIdle(ctx context.Context, at Progress) (requests int64, length time.Duration, err error) {
-	// The first requests of the worker are no idle cost.
+	// The first requests of the worker are not part of the idle cost.
 	pause(ctx, b.clock, idleSettle)
 	stop, err := b.meter.gauge.Watch(ctx)
 	if err != nil {

@@ -30,7 +30,7 @@ func (b *bench) lateness(ctx context.Context, r *run, q duly.QueueRef) error {
 	})
 }
 
-// groupLateness is lateness with messages of the run's topic.
+// groupLateness is like lateness but with messages of the run's topic.
 func (b *bench) groupLateness(ctx context.Context, r *run, _ duly.QueueRef) error {
 	topic := b.lastTopic()
 	return b.late(ctx, r, groupOf(topic), func(f *run, delays []time.Duration) error {

@@ -17,8 +17,8 @@ const (
 	// lifeChunk is the largest number of jobs in flight: the number of jobs with distinct order
 	// keys.
 	lifeChunk = orderKeys
-	// restEvery and restTime are the interval and the limit of measuring the idle cost until the
-	// engine has removed a queue.
+	// Until the engine has removed a queue, its idle cost is measured every restEvery, for at most
+	// restTime.
 	restEvery = 50 * time.Millisecond
 	restTime  = 2 * time.Second
 )
@@ -164,8 +164,8 @@ func (l *life) step(ctx context.Context, step lifeStep) (LifeCost, error) {
 		return LifeCost{}, err
 	}
 
-	// Retained jobs are still in the queue. Their removal a minute later would count for another
-	// kind.
+	// Retained jobs are still in the queue. If the engine removed them a minute later, the cost would
+	// count for another kind.
 	if err := l.drop(ctx, q); err != nil {
 		return LifeCost{}, fmt.Errorf("removing the queue: %w", err)
 	}

@@ -12,7 +12,7 @@ func (b *bench) take(ctx context.Context, r *run, q duly.QueueRef) error {
 	return b.takeBatches(ctx, r, q, b.cfg.Load.Callers, b.cfg.Load.Batch)
 }
 
-// takeBatches is take with the given number of goroutines and batch size.
+// takeBatches is like take but with the given number of goroutines and batch size.
 func (b *bench) takeBatches(ctx context.Context, r *run, q duly.QueueRef, goroutines, batch int) error {
 	err := r.each(goroutines, func() error {
 		outcomes := make([]duly.SettleRequest, batch)

@@ -72,7 +72,7 @@ func (b *bench) publishTo(ctx context.Context, r *run, topic duly.QueueRef) erro
 	})
 }
 
-// publishOnce makes one timed call of Publish.
+// publishOnce makes one timed call to Publish.
 func (b *bench) publishOnce(ctx context.Context, r *run, messages []duly.Message) error {
 	before := b.clock.Mono()
 	results, err := b.engine.(contract.Topics).Publish(ctx, messages)

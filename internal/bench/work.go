@@ -28,7 +28,7 @@ func (b *bench) handle(ctx context.Context, r *run, q duly.QueueRef, entered fun
 	})
 }
 
-// handleBatches is handle with a handler of batches. The handler gets as many messages as one
+// handleBatches is like handle but with a handler of batches. The handler gets as many messages as one
 // Reserve returns.
 func (b *bench) handleBatches(ctx context.Context, r *run, q duly.QueueRef) error {
 	batch := b.cfg.Load.Batch

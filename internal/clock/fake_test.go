@@ -55,7 +55,7 @@ func TestAdvanceCallsTimersSetByTimers(t *testing.T) {
 	}
 }
 
-// The clock may have moved between the computation of a time and the call of At.
+// The clock may have moved between the computation of a time and the call to At.
 func TestAtFiresAtItsMoment(t *testing.T) {
 	t.Parallel()
 	f := clock.NewFake()

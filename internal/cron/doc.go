@@ -63,7 +63,7 @@
 //
 // Next and Prev walk over months, not over days or minutes: a leap day eight years ahead
 // costs a few µs. They give up after ten years, so that a date that never comes, such as
-// "0 0 30 2 *", costs a few µs too. No tick lies outside of the years 1 to 9999.
+// "0 0 30 2 *", costs a few µs too. No tick lies outside the years 1 to 9999.
 //
 // Package time does not define which offset time.Date takes in a gap or an overlap. This
 // package therefore computes moments from the offsets on both sides of a change. After the

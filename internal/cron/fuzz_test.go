@@ -60,7 +60,7 @@ func checkOrder(t *testing.T, e *cron.Expr, at time.Time, loc *time.Location) {
 	}
 }
 
-// A name of a zone from outside opens no file outside of the database.
+// A name of a zone from outside opens no file outside the database.
 func FuzzLoadZone(f *testing.F) {
 	for _, name := range append(oracleZones, "Local", "../etc/passwd", "right/UTC", "Etc/GMT+5", "A/", "A\x00") {
 		f.Add(name)

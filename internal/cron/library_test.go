@@ -86,7 +86,7 @@ func newQuietZone(loc *time.Location) *quietZone {
 }
 
 // quiet reports whether no offset changes from 48 h before the months of the moments to
-// 48 h after them. A zero time, which is no tick, is quiet only if the zone has no
+// 48 h after them. A zero time, which is not a tick, is quiet only if the zone has no
 // changes.
 func (z *quietZone) quiet(moments ...time.Time) bool {
 	first, last := slices.MinFunc(moments, time.Time.Compare), slices.MaxFunc(moments, time.Time.Compare)

@@ -34,7 +34,7 @@ func perCall(call func()) time.Duration {
 	return best
 }
 
-// BenchmarkSlowestCall reports the slowest call of Next and Prev, in µs, over every expression of
+// BenchmarkSlowestCall reports the slowest call to Next and Prev, in µs, over every expression of
 // the tests in every zone. The aim is at most 20 µs.
 func BenchmarkSlowestCall(b *testing.B) {
 	var specs []string
@@ -54,7 +54,7 @@ func BenchmarkSlowestCall(b *testing.B) {
 	}
 }
 
-// slowestCall returns the time of the slowest call of Next and Prev of an expression.
+// slowestCall returns the time of the slowest call to Next and Prev of an expression.
 func slowestCall(b *testing.B, spec string, loc *time.Location) time.Duration {
 	b.Helper()
 	e := parse(b, spec)

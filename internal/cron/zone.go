@@ -24,7 +24,7 @@ func LoadZone(name string) (*time.Location, error) {
 		return nil, badZone("is %q, which differs from host to host; %s", name, zoneForm)
 	}
 
-	// LoadLocation opens a file, so only a text with the form of a zone name may be passed to it.
+	// LoadLocation opens a file, so only a string with the form of a zone name may be passed to it.
 	if !zoneName(name) {
 		return nil, badZone("is %.64q, which is not the name of a zone; %s", name, zoneForm)
 	}
@@ -36,7 +36,7 @@ func LoadZone(name string) (*time.Location, error) {
 	return loc, nil
 }
 
-// zoneName reports whether a text has the form of a zone name. The folders with zones have other
+// zoneName reports whether a string has the form of a zone name. The folders with zones have other
 // files as well: those below posix and right, and some whose names begin in lower case.
 func zoneName(name string) bool {
 	if name[0] < 'A' || name[0] > 'Z' {

@@ -23,7 +23,7 @@ func Named(command string) Match {
 	}
 }
 
-// Script matches calls of a script by its SHA-1 in hexadecimal, and calls that send the script's
+// Script matches calls to a script by its SHA-1 in hexadecimal, and calls that send the script's
 // text.
 func Script(sha string) Match {
 	return func(args []string) bool {
@@ -41,7 +41,7 @@ func Script(sha string) Match {
 	}
 }
 
-// Function matches calls of a function by its name.
+// Function matches calls to a function by its name.
 func Function(name string) Match {
 	return func(args []string) bool {
 		return len(args) > 1 && args[1] == name && (strings.EqualFold(args[0], "FCALL") ||

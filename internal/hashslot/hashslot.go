@@ -27,7 +27,7 @@ func TagOf(key string) string {
 	return key
 }
 
-// sum continues the CRC of a text with more text. The CRC of an empty text is 0.
+// sum continues the CRC of a string with more text. The CRC of an empty string is 0.
 func sum[T string | []byte](crc uint16, text T) uint16 {
 	for i := range len(text) {
 		crc ^= uint16(text[i]) << 8

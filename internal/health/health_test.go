@@ -65,7 +65,7 @@ func TestAnOutageIsOneEvent(t *testing.T) {
 	})
 }
 
-// A tolerated failure is no event.
+// A tolerated failure is not an event.
 func TestToleratedFailureIsNoEvent(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake()

@@ -31,7 +31,7 @@ func unpackTimer(text string) (e entry, ok bool) {
 	return e, ok && namespace != "" && queue != ""
 }
 
-// unpacker reads values from a text. A text that is too short becomes empty, and its values are zero.
+// unpacker reads values from a string. A string that is too short becomes empty, and its values are zero.
 type unpacker struct{ rest string }
 
 func (u *unpacker) number() int {

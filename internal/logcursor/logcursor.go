@@ -33,7 +33,7 @@ func Next(places []Place) duly.From {
 	return duly.From(text)
 }
 
-// Parse returns the places in a text without [contract.NextPrefix]. It returns [duly.ErrInvalid]
+// Parse returns the places in a string without [contract.NextPrefix]. It returns [duly.ErrInvalid]
 // unless the text has one place for each shard.
 func Parse(text string, shards int) ([]Place, error) {
 	parts := strings.Split(text, ".")

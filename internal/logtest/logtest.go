@@ -45,7 +45,7 @@ func (l *Log) CountLines(with ...string) (n int) {
 	return n
 }
 
-// Lines returns the lines that contain a text.
+// Lines returns the lines that contain a string.
 func (l *Log) Lines(with string) (lines []string) {
 	for line := range strings.Lines(l.String()) {
 		if strings.Contains(line, with) {

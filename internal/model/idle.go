@@ -8,7 +8,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// Idle blocks until that many calls of Wait are under way and no job is leased: that is the state
+// Idle blocks until that many calls to Wait are under way and no job is leased: that is the state
 // when all workers have nothing left to do. It returns [duly.ErrClosed], or the context's error, if
 // it ends earlier.
 func (e *Engine) Idle(ctx context.Context, waiters int) error {
@@ -51,7 +51,7 @@ func (e *Engine) leased() (n int) {
 	return n
 }
 
-// NextMoment is the next moment of the clock at which the engine may change by itself, because a
+// NextMoment returns the next moment of the clock at which the engine may change by itself, because a
 // job or a tick becomes due, a lease or a Wait ends, or a limit opens.
 func (e *Engine) NextMoment() (at time.Time, ok bool) {
 	e.mu.Lock()

@@ -268,7 +268,7 @@ func cursorOf(j *job, shard int) string {
 	return base64.RawURLEncoding.EncodeToString(text)
 }
 
-// placeOf is a job that sorts where the cursor points, and its shard.
+// placeOf returns a job that sorts where the cursor points, and its shard.
 func placeOf(text string, state duly.State) (*job, int, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	var c cursor

@@ -50,7 +50,7 @@ func (j *job) over(now int64) bool {
 	return end != 0 && past(end, now)
 }
 
-// receipt is the handle of the running delivery.
+// receipt returns the handle of the running delivery.
 func (s *shard) receipt(j *job) duly.Receipt {
 	return contract.ReceiptParts{Queue: j.Queue, Shard: s.index, Number: j.number, Delivery: j.ended + 1}.Receipt()
 }

@@ -35,7 +35,8 @@ func (e *Engine) findJob(ctx context.Context, ref duly.QueueRef, id string) (*sh
 		err = contract.NotBeyondCursor(ref, id)
 	}
 
-	// The call of alive may have freed an order key, so the operation ends like a change.
+	// The call to alive may have dropped a job and freed its order key, so e.end is called as after a
+	// change.
 	e.end()
 	if err == nil {
 		err = q.missing(ref, id)
@@ -153,7 +154,7 @@ func (e *Engine) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueP
 	return results, nil
 }
 
-// oldestDead are the first n over all shards.
+// oldestDead returns the n oldest dead jobs of all shards.
 func (q *queue) oldestDead(n int) (jobs []*job) {
 	for _, s := range q.shards {
 		// All n oldest jobs may be in one shard, so each shard contributes n.

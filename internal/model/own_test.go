@@ -11,7 +11,7 @@ import (
 	"github.com/dulymq/duly/internal/model"
 )
 
-// own is an engine that uses its own timers, as users run it.
+// own returns an engine that uses its own timers, as users run it.
 func own(t *testing.T) (*model.Engine, *clock.Fake) {
 	c := clock.NewFake()
 	e := model.New(model.Config{Clock: c})

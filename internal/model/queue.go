@@ -96,7 +96,7 @@ func newShard(ref duly.QueueRef, index int, moves map[Move]int) *shard {
 
 func (s *shard) size(state duly.State) int { return s.sets[state].size }
 
-// held is the number of jobs that max jobs counts.
+// held returns the number of jobs that max jobs counts.
 func (s *shard) held() int {
 	return s.size(duly.StateDelayed) + s.size(duly.StateReady) + s.size(duly.StateBlocked) + s.size(duly.StateLeased)
 }
@@ -213,7 +213,7 @@ func (s *shard) alive(j *job, now int64) *job {
 	return nil
 }
 
-// stateNow is the job's state by the clock, without changing anything.
+// stateNow returns the job's state by the clock, without changing anything.
 func (s *shard) stateNow(j *job, now int64) duly.State {
 	switch {
 	case j.over(now):
@@ -227,7 +227,7 @@ func (s *shard) stateNow(j *job, now int64) duly.State {
 	return j.state
 }
 
-// dueState returns the state of a job that an operation makes due outside of a step. If due jobs
+// dueState returns the state of a job that an operation makes due outside a step. If due jobs
 // still wait for their step, a job with an order key stays delayed like them, because these jobs
 // may have the same key and were due before. By the clock such a job counts as ready or blocked.
 func (s *shard) dueState(j *job, now int64) duly.State {

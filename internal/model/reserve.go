@@ -161,7 +161,7 @@ func (s *shard) headSuspect(now int64) bool {
 // closed reports whether a release with Slow has closed the shard.
 func (s *shard) closed(now int64) bool { return s.closing.Clip(now).Until != 0 }
 
-// open is how many more deliveries pause, closing and limits allow now.
+// open returns how many more deliveries pause, closing and limits allow now.
 func (s *shard) open(now int64) int {
 	if s.cfg.Paused || s.closed(now) {
 		return 0

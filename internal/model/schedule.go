@@ -137,7 +137,7 @@ func (e *Engine) beginOnSchedule(ctx context.Context, ref duly.QueueRef, name st
 	return q, r, nil
 }
 
-// beginOnFree is beginOnSchedule for a change by a caller, which a held schedule refuses.
+// beginOnFree is like beginOnSchedule for a change by a caller, which a held schedule refuses.
 func (e *Engine) beginOnFree(ctx context.Context, ref duly.QueueRef, name string) (*queue, *stored, error) {
 	q, r, err := e.beginOnSchedule(ctx, ref, name)
 	if err != nil {

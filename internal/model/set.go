@@ -123,7 +123,7 @@ func byNumber(a, b *job) int { return slices.Compare(a.number[:], b.number[:]) }
 
 func byDue(a, b *job) int { return cmp.Or(cmp.Compare(a.DueAt, b.DueAt), byNumber(a, b)) }
 
-// byRank is the order of delivery.
+// byRank compares two jobs by their order of delivery.
 func byRank(a, b *job) int { return cmp.Or(cmp.Compare(b.Priority, a.Priority), byDue(a, b)) }
 
 func byKey(a, b *job) int {

@@ -47,7 +47,7 @@ func (e *Engine) PutTarget(ctx context.Context, t contract.Target) error {
 	return nil
 }
 
-// targetsOf are the named targets of a namespace, by name.
+// targetsOf returns the named targets of a namespace, by name.
 func (e *Engine) targetsOf(namespace string) (all []contract.Target) {
 	for key, t := range e.targets {
 		if key.namespace == namespace && key.name != "" {

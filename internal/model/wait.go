@@ -194,7 +194,7 @@ func (e *Engine) takeBack(now int64) {
 	}
 }
 
-// deliverable is how many jobs a Reserve may find now. It counts no further
+// deliverable returns how many jobs a Reserve may find now. It counts no further
 // than to most.
 func (q *queue) deliverable(now int64, most int) (n int) {
 	for _, s := range q.shards {

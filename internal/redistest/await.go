@@ -14,7 +14,7 @@ import (
 // cluster, in seconds. It is long, because the machine may be busy.
 const patience = 2 * time.Minute
 
-// Await is [eventually.True].
+// Await is like [eventually.True].
 func Await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	eventually.True(t, what, holds)

@@ -96,11 +96,11 @@ func introduce(ctx context.Context, nodes []*process) error {
 	return nil
 }
 
-// handshakes is how long the nodes have for their handshakes before they are introduced again.
+// handshakes is the time for the handshakes of the nodes before CLUSTER MEET is repeated.
 const handshakes = 10 * time.Second
 
-// untilMet is like until, and introduces the nodes again from time to time. A node gives up a
-// handshake that takes longer than its timeout, as one may on a busy machine.
+// untilMet is like until, but repeats CLUSTER MEET every few seconds. A node gives up a handshake
+// that exceeds its timeout, which happens on a busy machine.
 func untilMet(ctx context.Context, nodes []*process, f func() error) error {
 	for {
 		round, cancel := context.WithTimeout(ctx, handshakes)

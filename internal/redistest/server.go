@@ -93,7 +93,7 @@ func (s *Server) Log() string { return s.p.tail() }
 // URL returns redis://127.0.0.1:PORT, with the password if there is one, and rediss: with TLS.
 func (s *Server) URL() string { return s.url("", s.p.settings.password) }
 
-// UserURL is URL with the name and password of a user from the option User.
+// UserURL is like URL but with the name and password of a user from the option User.
 func (s *Server) UserURL(name string) string {
 	s.t.Helper()
 	password, ok := s.p.settings.users[name]

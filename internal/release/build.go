@@ -24,7 +24,7 @@ var Targets = []Target{
 // String returns the platform as names of files have it: linux_amd64.
 func (t Target) String() string { return t.OS + "_" + t.Arch }
 
-// program is the name of the binary.
+// program returns the name of the binary.
 func (t Target) program() string {
 	if t.OS == "windows" {
 		return "duly.exe"
@@ -126,7 +126,7 @@ func writeLicences(out *bytes.Buffer, name, dir string) error {
 	return nil
 }
 
-// writeText writes a text with LF line ends and without spaces at line ends.
+// writeText writes a string with LF line ends and without spaces at line ends.
 func writeText(out *bytes.Buffer, text []byte) {
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
 		out.Write(bytes.TrimRight(lines.Bytes(), " \t\r\f"))

@@ -24,7 +24,7 @@ import (
 // Config says what to build and from which folder.
 type Config struct {
 	Root    string // root folder of the clone
-	Out     string // folder for the files; it must be missing or empty
+	Out     string // folder for the files; it must not exist, or be empty
 	Version string // version, like v1.2.3 or v1.2.3-rc.1
 	Go      string // path of the go command; default go
 	Log     io.Writer

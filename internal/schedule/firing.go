@@ -204,7 +204,7 @@ func (f *Firing) fire(ctx context.Context, p place, due *contract.DueSchedules, 
 	return progress, more, nil
 }
 
-// items returns the items of one call of Fire for due schedules. more reports whether some of these
+// items returns the items of one call to Fire for due schedules. more reports whether some of these
 // schedules are still due after the call.
 func (f *Firing) items(due *contract.DueSchedules, o *Outcome) (items []contract.FireItem, more bool) {
 	size := 0

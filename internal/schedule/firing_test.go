@@ -79,7 +79,7 @@ func newFirer(records ...contract.ScheduleRecord) (*firer, *Firing, *logtest.Log
 	return f, NewFiring(f, f.clock, log.Logger()), log
 }
 
-// due is a schedule with a tick every minute. Its next tick is due at the start of the clock.
+// due returns a schedule with a tick every minute. Its next tick is due at the start of the clock.
 func due(name string, change func(*contract.ScheduleRecord)) contract.ScheduleRecord {
 	r := contract.ScheduleRecord{Queue: duly.Q("q"), Version: 1, Next: clock.Epoch.UnixMilli()}
 	r.Schedule = contract.FillSchedule(duly.Schedule{Name: name, Spec: "* * * * *"})

@@ -39,7 +39,7 @@ func foldTicks(r *contract.ScheduleRecord, t ticks, now int64, ttl time.Duration
 	return []contract.FireItem{f.latest()}
 }
 
-// fold is one call of Fold.
+// fold is one call to Fold.
 type fold struct {
 	record      *contract.ScheduleRecord
 	timing      ticks

@@ -6,7 +6,7 @@ import "errors"
 type Described interface {
 	// Describe describes the form.
 	Describe() *Object
-	// Check returns the error of reading a text strictly, or the error of an item in it.
+	// Check returns the error of reading a string strictly, or the error of an item in it.
 	Check(text string) error
 }
 

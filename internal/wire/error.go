@@ -71,7 +71,7 @@ func (f *fields) problem(p *Problem) {
 	f.details(&p.Err)
 }
 
-// details are the fields of an error.
+// details declares the fields of an error.
 func (f *fields) details(e *duly.Error) {
 	f.text("code", (*string)(&e.Code), required, "", "The stable code of the error.")
 	f.text("detail", &e.Message, required, "", "What is wrong and what to do.")
@@ -86,7 +86,7 @@ func (f *fields) fieldError(e *duly.FieldError) {
 	f.text("problem", &e.Problem, required, "", "What is wrong with it, and its bound.")
 }
 
-// error is the error of one item. It is absent if there is no error.
+// error declares the error of one item. It is absent if there is no error.
 func (f *fields) error(v *error, doc string) {
 	var e *duly.Error
 	if f.task == writing && *v != nil {
@@ -114,7 +114,7 @@ func AppendProblem(dst []byte, err error, status int) ([]byte, int) {
 	return ProblemForm.Append(dst, p), status
 }
 
-// ReadProblem reads the error of a whole request. ok is false for a text that is not an
+// ReadProblem reads the error of a whole request. ok is false for a string that is not an
 // error of this API, such as the page of a proxy.
 func ReadProblem(text string) (e *duly.Error, ok bool) {
 	p, err := ProblemForm.ReadAnswer(text)

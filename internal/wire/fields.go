@@ -12,7 +12,7 @@ type fields struct {
 	dst  []byte // output while writing
 	r    reader // input while reading
 	object
-	itemErr *error  // is set to the error of an item, while a text is checked
+	itemErr *error  // is set to the error of an item, while a string is checked
 	form    *Object // output while describing
 }
 
@@ -70,7 +70,7 @@ func (f *fields) write(key string) {
 	f.dst = append(f.dst, '"', ':')
 }
 
-// readForm reads a text that consists of one object.
+// readForm reads a string that consists of one object.
 func readForm(text string, mode mode, form func(f *fields)) error {
 	return parse(text, mode, func(f *fields) { f.read(func() { form(f) }) })
 }
@@ -136,7 +136,7 @@ func (f *fields) take() bool {
 // next reads the next key.
 func (f *fields) next() { f.key, f.more = f.r.nextKey() }
 
-// nested is an object inside an object. A writer may leave it out if empty is set.
+// nested declares an object inside an object. A writer may leave it out if empty is set.
 func (f *fields) nested(name string, empty bool, p presence, doc string, form func()) {
 	switch f.task {
 	case writing:
@@ -162,7 +162,7 @@ func (f *fields) nested(name string, empty bool, p presence, doc string, form fu
 	}
 }
 
-// pointer is a field with an object. It is nil if the field is absent.
+// pointer declares a field with an object. It is nil if the field is absent.
 func pointer[T any](f *fields, name string, v **T, doc string, form func(*fields, *T)) {
 	switch f.task {
 	case writing:
@@ -183,7 +183,7 @@ func pointer[T any](f *fields, name string, v **T, doc string, form func(*fields
 	}
 }
 
-// list is an array of objects.
+// list declares an array of objects.
 func list[T any](f *fields, name string, items *[]T, p presence, doc string, form func(*fields, *T)) {
 	switch f.task {
 	case writing:

@@ -5,7 +5,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// names is a page of names. plural is the name of the list, and form the name of its objects' form.
+// names declares a page of names. plural is the name of the list, and form the name of its objects' form.
 func (f *fields) names(plural, form string, p *duly.NamePage) {
 	list(f, plural, &p.Names, required, "The "+plural+" of this page, by name.", func(f *fields, name *string) {
 		f.answer(form)
@@ -14,7 +14,7 @@ func (f *fields) names(plural, form string, p *duly.NamePage) {
 	f.cursor(&p.Next)
 }
 
-// namesForm is a page of names.
+// namesForm returns the form of a page of names.
 func namesForm(name, plural, form string) Form[duly.NamePage] {
 	return func(f *fields, p *duly.NamePage) {
 		f.answer(name)
@@ -36,7 +36,7 @@ func ReadNames(text, plural string) (p duly.NamePage, err error) {
 	return p, err
 }
 
-// survey is a page of queues with their statistics. A page of queue names has the same form without
+// survey declares a page of queues with their statistics. A page of queue names has the same form without
 // statistics.
 func (f *fields) survey(p *contract.SurveyPage) {
 	f.answer("Queues")

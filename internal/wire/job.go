@@ -29,7 +29,7 @@ const (
 	anyState      = `enum:"delayed,ready,blocked,leased,dead,done"`
 )
 
-// job is a job of a push.
+// job declares a job of a push.
 func (f *fields) job(j *duly.Job) {
 	f.request("Job")
 	f.text("queue", &j.Queue, required, nameBounds+` pattern:"^[A-Za-z0-9-][A-Za-z0-9._-]*$"`, "The queue's name.")
@@ -55,7 +55,7 @@ func (f *fields) jobWithoutQueue(j *duly.Job) {
 		"would fit the new one. Default: false.")
 }
 
-// destinations are the destinations of a job in a push queue.
+// destinations declares the destinations of a job in a push queue.
 func (f *fields) destinations(j *duly.Job) {
 	f.name("callback", &j.Callback, optional, urlBounds+` example:"https://example.com/hook"`,
 		"For a push queue: the URL that the servers call for this job, or target:NAME. "+
@@ -66,7 +66,7 @@ func (f *fields) destinations(j *duly.Job) {
 		"that gets a notice when the job is dead, or none. Default: the queue's.")
 }
 
-// schedule is the delay and the due time of a job or a message. A reader refuses a delay of 0
+// schedule declares the delay and the due time of a job or a message. A reader refuses a delay of 0
 // together with a due time. In the root package, 0 is the same as an absent delay.
 func (f *fields) schedule(delay *time.Duration, due *time.Time, delayDoc, dueDoc string) {
 	switch f.task {
@@ -97,7 +97,7 @@ func (f *fields) schedule(delay *time.Duration, due *time.Time, delayDoc, dueDoc
 	}
 }
 
-// rules are the settings that a push and an update share.
+// rules declares the settings that a push and an update share.
 func (f *fields) rules(tries, maxStalls *int, backoff *duly.Backoff, ttl, lease, retain *time.Duration) {
 	f.count("tries", tries, optional, triesRange,
 		"How many deliveries may fail before the job is dead. Default: the queue's, 16.")
@@ -125,7 +125,7 @@ func (f *fields) merge(m *duly.Merge) {
 		"counted from the first. Default: no bound.")
 }
 
-// stored is a job as an engine returns it. It has the body only if body is set.
+// stored declares a job as an engine returns it. It has the body only if body is set.
 func (f *fields) stored(j *duly.Job, body bool) {
 	f.name("id", &j.ID, required, "", "The job's ID.")
 	f.text("queue", &j.Queue, required, "", "The queue's name.")
@@ -151,7 +151,7 @@ func (f *fields) stored(j *duly.Job, body bool) {
 	f.time("due", &j.Due, required, "When the job is or was due.")
 }
 
-// storedBody is a body that a writer leaves out unless show is set.
+// storedBody declares a body that a writer leaves out unless show is set.
 func (f *fields) storedBody(v *[]byte, show bool) {
 	// A reader accepts a body in any case: the answer decides, not the caller.
 	if show || f.task != writing {
@@ -181,7 +181,7 @@ func (f *fields) delivery(d *duly.Delivery) {
 	f.lifetime(&d.PushedAt, &d.ExpiresAt)
 }
 
-// info is a job with its state, with its body if body is set.
+// info declares a job with its state, with its body if body is set.
 func (f *fields) info(j *duly.JobInfo, body bool) {
 	f.answer("Info")
 	f.stored(&j.Job, body)
@@ -242,7 +242,7 @@ func (f *fields) jobs(p *duly.ListPage, bodies bool) {
 	f.cursor(&p.Next)
 }
 
-// cursor is the end of a page.
+// cursor declares the end of a page.
 func (f *fields) cursor(next *string) {
 	f.text("next", next, required, "", "The cursor of the next page; empty at the end.")
 }

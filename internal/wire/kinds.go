@@ -10,7 +10,7 @@ import (
 // Each method in this file handles one kind of field. The parameters keywords and doc describe the
 // field, see [Field].
 
-// text is a string, which may be empty.
+// text declares a string, which may be empty.
 func (f *fields) text(name string, v *string, p presence, keywords, doc string) {
 	switch f.task {
 	case writing:
@@ -28,7 +28,7 @@ func (f *fields) text(name string, v *string, p presence, keywords, doc string) 
 	}
 }
 
-// name is a string that is not empty. A writer leaves out an empty one.
+// name declares a string that is not empty. A writer leaves out an empty one.
 func (f *fields) name(name string, v *string, p presence, keywords, doc string) {
 	switch f.task {
 	case writing:
@@ -43,7 +43,7 @@ func (f *fields) name(name string, v *string, p presence, keywords, doc string) 
 	}
 }
 
-// enum is a value of one of the root package's lists. A writer leaves out the zero value.
+// enum declares a value of one of the root package's lists. A writer leaves out the zero value.
 func enum[T interface {
 	comparable
 	String() string
@@ -114,7 +114,7 @@ func (f *fields) int(name string, v *int, p presence, keywords, doc string) {
 	}
 }
 
-// count is an integer of at least 1. A writer leaves out 0.
+// count declares an integer of at least 1. A writer leaves out 0.
 func (f *fields) count(name string, v *int, p presence, keywords, doc string) {
 	switch f.task {
 	case writing:
@@ -129,7 +129,7 @@ func (f *fields) count(name string, v *int, p presence, keywords, doc string) {
 	}
 }
 
-// countOrNone is an integer of at least 1, or none. A writer omits 0. It also omits none if the
+// countOrNone declares an integer of at least 1, or none. A writer omits 0. It also omits none if the
 // field is optional.
 func countOrNone[T int | int64](f *fields, name string, v *T, p presence, doc string) {
 	switch f.task {
@@ -160,7 +160,7 @@ func (f *fields) none(name string) {
 	f.dst = append(f.dst, `"none"`...)
 }
 
-// rate is a number per second, or none. A writer omits 0. It also omits none if the field is
+// rate declares a number per second, or none. A writer omits 0. It also omits none if the field is
 // optional.
 func (f *fields) rate(v *float64, p presence, doc string) {
 	switch f.task {
@@ -185,7 +185,7 @@ func (f *fields) rate(v *float64, p presence, doc string) {
 	}
 }
 
-// number is a number. A writer omits 0 from an optional field.
+// number declares a number. A writer omits 0 from an optional field.
 func (f *fields) number(name string, v *float64, p presence, keywords, doc string) {
 	switch f.task {
 	case writing:
@@ -203,7 +203,7 @@ func (f *fields) number(name string, v *float64, p presence, keywords, doc strin
 	}
 }
 
-// duration is a duration, which may be 0.
+// duration declares a duration, which may be 0.
 func (f *fields) duration(name string, v *time.Duration, p presence, doc string) {
 	switch f.task {
 	case writing:
@@ -221,7 +221,7 @@ func (f *fields) duration(name string, v *time.Duration, p presence, doc string)
 	}
 }
 
-// durationIfGiven is a duration. It is nil if the field is absent.
+// durationIfGiven declares a duration. It is nil if the field is absent.
 func (f *fields) durationIfGiven(name string, v **time.Duration, doc string) {
 	switch {
 	case f.task == reading:
@@ -239,7 +239,7 @@ func (f *fields) durationIfGiven(name string, v **time.Duration, doc string) {
 	}
 }
 
-// period is a duration of at least 1 ms. A writer leaves out 0.
+// period declares a duration of at least 1 ms. A writer leaves out 0.
 func (f *fields) period(name string, v *time.Duration, doc string) {
 	if f.task != reading {
 		f.duration(name, v, optional, doc)
@@ -249,7 +249,7 @@ func (f *fields) period(name string, v *time.Duration, doc string) {
 	}
 }
 
-// periodOrNone is a duration of at least 1 ms, or none. A writer leaves out 0.
+// periodOrNone declares a duration of at least 1 ms, or none. A writer leaves out 0.
 func (f *fields) periodOrNone(name string, v *time.Duration, p presence, doc string) {
 	switch f.task {
 	case writing:
@@ -268,7 +268,7 @@ func (f *fields) periodOrNone(name string, v *time.Duration, p presence, doc str
 	}
 }
 
-// within is a duration whose limits are checked elsewhere. Only 0 is refused here.
+// within declares a duration whose limits are checked elsewhere. Only 0 is refused here.
 // A writer leaves out 0.
 func (f *fields) within(name string, v *time.Duration, least, most time.Duration, p presence, doc string) {
 	switch f.task {
@@ -288,7 +288,7 @@ func (f *fields) lease(name string, v *time.Duration, p presence, doc string) {
 	f.within(name, v, duly.MinLease, duly.MaxLease, p, doc)
 }
 
-// time is a point in time. A writer leaves out zero.
+// time declares a point in time. A writer leaves out zero.
 func (f *fields) time(name string, v *time.Time, p presence, doc string) {
 	switch f.task {
 	case writing:
@@ -306,7 +306,7 @@ func (f *fields) time(name string, v *time.Time, p presence, doc string) {
 	}
 }
 
-// due is the due time in a request. A writer sends times before 1970 as 1970, because RFC 3339 has
+// due declares the due time in a request. A writer sends times before 1970 as 1970, because RFC 3339 has
 // no years before 0. Both are in the past.
 func (f *fields) due(v *time.Time, doc string) {
 	if f.task == writing && !v.IsZero() && v.Before(time.Unix(0, 0)) {
@@ -318,7 +318,7 @@ func (f *fields) due(v *time.Time, doc string) {
 	f.time("due", v, optional, doc)
 }
 
-// bytes is a string if the bytes are text, else base64 in a field with "_base64" added to its
+// bytes declares a string if the bytes are text, else base64 in a field with "_base64" added to its
 // name. base64Doc describes that field.
 func (f *fields) bytes(name string, v *[]byte, p presence, doc, base64Doc string) {
 	switch f.task {
@@ -347,7 +347,7 @@ func (f *fields) bytes(name string, v *[]byte, p presence, doc, base64Doc string
 	}
 }
 
-// sentBytes is bytes in a request. It is never longer than twice the bytes. Text with many escapes
+// sentBytes is like bytes, but for a request. It is never longer than twice the bytes. Text with many escapes
 // is sent as base64, because servers limit the size of requests.
 func (f *fields) sentBytes(name string, v *[]byte, p presence, doc, base64Doc string) {
 	start := len(f.dst)
@@ -359,7 +359,7 @@ func (f *fields) sentBytes(name string, v *[]byte, p presence, doc, base64Doc st
 	}
 }
 
-// headers is an object of strings.
+// headers declares an object of strings.
 func (f *fields) headers(v *map[string]string, p presence, keywords, doc string) {
 	switch f.task {
 	case writing:
@@ -377,7 +377,7 @@ func (f *fields) headers(v *map[string]string, p presence, keywords, doc string)
 	}
 }
 
-// texts is an array of strings. If there are more than `most`, a reader keeps one more than
+// texts declares an array of strings. If there are more than `most`, a reader keeps one more than
 // allowed, so that the validation of the request refuses it.
 func texts[T ~string](f *fields, name string, v *[]T, most int, p presence, keywords, doc string) {
 	switch f.task {
@@ -406,7 +406,7 @@ func texts[T ~string](f *fields, name string, v *[]T, most int, p presence, keyw
 	}
 }
 
-// ints is an array of integers. A writer leaves out an empty one.
+// ints declares an array of integers. A writer leaves out an empty one.
 func (f *fields) ints(name string, v *[]int, most int, keywords, doc string) {
 	switch f.task {
 	case writing:
@@ -434,10 +434,10 @@ func (f *fields) ints(name string, v *[]int, most int, keywords, doc string) {
 	}
 }
 
-// integer is a required integer.
+// integer declares a required integer.
 func (f *fields) integer(name string, v *int64, doc string) { f.int64(name, v, required, "", doc) }
 
-// integers is an object of integers. doc lists their names.
+// integers declares an object of integers. doc lists their names.
 func (f *fields) integers(name, doc string, form func()) {
 	if f.task == describing {
 		f.describe(name, IntegerMap, required, "", doc)

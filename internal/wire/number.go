@@ -55,7 +55,7 @@ func (r *reader) digits() (n int) {
 	return n
 }
 
-// int reads an integer; null is 0. A number outside of int64 becomes the largest or smallest int64.
+// int reads an integer; null is 0. A number outside int64 becomes the largest or smallest int64.
 // No field allows that value, so the field's validation refuses it and names its limits.
 func (r *reader) int(field string) int64 {
 	if r.null() {

@@ -12,7 +12,7 @@ func (f *fields) update(u *duly.Update) {
 	f.rules(&u.Tries, &u.MaxStalls, &u.Backoff, &u.TTL, &u.Lease, &u.Retain)
 }
 
-// priorityIfGiven is a priority. It is nil if the priority does not change.
+// priorityIfGiven declares a priority. It is nil if the priority does not change.
 func (f *fields) priorityIfGiven(v **int) {
 	switch {
 	case f.task == reading:

@@ -68,7 +68,7 @@ func ReadMoving(text string) (m Moving, err error) {
 	return m, bad.Err()
 }
 
-// place is the request that places a namespace in a pool.
+// place declares the request that places a namespace in a pool.
 func (f *fields) place(pool *string) {
 	f.request("Place")
 	f.name("pool", pool, required, `example:"orders"`, "The pool for the namespace.")

@@ -68,7 +68,7 @@ func (it *Items[T]) validate(validate func(*T) error) {
 	}
 }
 
-// items is a required array of objects with an error for each: the items of a batch.
+// items declares a required array of objects with an error for each: the items of a batch.
 func items[T any](f *fields, name string, it *Items[T], doc string, form func(*fields, *T)) {
 	switch f.task {
 	case writing:
@@ -199,7 +199,7 @@ func ReadPushOne(text string, queue duly.QueueRef) (j duly.Job, err error) {
 	return j, err
 }
 
-// pushOne is a job without its queue, which is in the path.
+// pushOne declares a job without its queue, which is in the path.
 func (f *fields) pushOne(j *duly.Job) {
 	f.request("OneJob")
 	f.jobWithoutQueue(j)

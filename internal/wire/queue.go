@@ -21,7 +21,7 @@ func (f *fields) queue(q *Queue) {
 	f.nested("stats", false, required, "Sizes and counters.", func() { f.stats(&q.Stats) })
 }
 
-// config is a change of a queue's configuration. Absent fields do not change.
+// config declares a change of a queue's configuration. Absent fields do not change.
 func (f *fields) config(c *duly.QueueConfig) {
 	f.request("Config")
 	if f.task == reading && f.at("paused") {
@@ -36,7 +36,7 @@ func (f *fields) config(c *duly.QueueConfig) {
 	f.reopen(&c.Reopen)
 }
 
-// reopen is the field closed of a change. Its only value is none, because a release with slow
+// reopen declares the field closed of a change. Its only value is none, because a release with slow
 // closes a queue.
 func (f *fields) reopen(v *bool) {
 	const open = "none"
@@ -53,7 +53,7 @@ func (f *fields) reopen(v *bool) {
 	}
 }
 
-// wholeConfig is the configuration in an answer.
+// wholeConfig declares the configuration in an answer.
 func (f *fields) wholeConfig(c *duly.QueueConfig) {
 	f.shards(&c.Shards, "queue")
 	f.bool("paused", &c.Paused, required, "Whether the queue is paused. Only pause and resume change it.")
@@ -61,7 +61,7 @@ func (f *fields) wholeConfig(c *duly.QueueConfig) {
 	f.settings(c)
 }
 
-// closing is the closing of a queue by a release with slow.
+// closing declares the closing of a queue by a release with slow.
 func (f *fields) closing(c *duly.Closing) {
 	f.time("closed_until", &c.Until, optional, "When the queue delivers jobs again. Absent if it is open.")
 	f.text("closed_reason", &c.Reason, optional, "", "The error of the release that closed the queue.")
@@ -98,7 +98,7 @@ func (f *fields) settings(c *duly.QueueConfig) {
 		"that gets a notice when a job is dead, or none. Default: none.")
 }
 
-// adapt is an adaptive limit, or none. A writer omits an empty one, which changes nothing.
+// adapt declares an adaptive limit, or none. A writer omits an empty one, which changes nothing.
 func (f *fields) adapt(a *duly.Adapt) {
 	form := func() {
 		f.request("Adapt")
@@ -154,7 +154,7 @@ func (f *fields) defaults(d *duly.Defaults) {
 	f.periodOrNone("retain", &d.Retain, given, "How long a finished job stays visible. Default: none.")
 }
 
-// group is the part of a configuration that only a group has.
+// group declares the part of a configuration that only a group has.
 func (f *fields) group(g *duly.GroupConfig) {
 	f.name("order", (*string)(&g.Order), optional, `enum:"none,key"`, "For a group: key handles "+
 		"the messages of one key one at a time, in log order. Default: none.")

@@ -12,7 +12,7 @@ const (
 	scheduleStatus = `enum:"created,changed,unchanged"`
 )
 
-// scheduleSettings is a schedule in a request. Its name is in the path.
+// scheduleSettings declares a schedule in a request. Its name is in the path.
 func (f *fields) scheduleSettings(s *duly.Schedule) {
 	f.request("Schedule")
 	f.scheduleFields(s)
@@ -37,7 +37,7 @@ func (f *fields) scheduleFields(s *duly.Schedule) {
 	f.nested("template", false, always, "The job of each tick.", func() { f.template(&s.Template) })
 }
 
-// template is the job of a schedule. It has no queue, and nothing that each run gets from its tick.
+// template declares the job of a schedule. It has no queue, and nothing that each run gets from its tick.
 func (f *fields) template(j *duly.Job) {
 	f.request("Template")
 	f.sentBytes("body", &j.Body, optional, "The body, if it is UTF-8 without NUL. Bound: 64 KiB. Default: empty.",
@@ -60,7 +60,7 @@ func (f *fields) schedulePut(p *duly.SchedulePut) {
 	f.time("next", &p.Next, optional, "The next tick; absent if there is none.")
 }
 
-// scheduleInfo is a schedule returned by an engine.
+// scheduleInfo declares a schedule returned by an engine.
 func (f *fields) scheduleInfo(s *duly.ScheduleInfo) {
 	f.answer("ScheduleInfo")
 	f.text("name", &s.Name, required, "", "The name.")

@@ -26,7 +26,7 @@ func (f *fields) settlement(out *duly.SettleRequest) {
 		"The result as base64, instead of result.")
 }
 
-// errorText is the error of a nack, or the reason of a bury or of a closing. A writer cuts it to the
+// errorText declares the error of a nack, or the reason of a bury or of a closing. A writer cuts it to the
 // length that an engine stores.
 func (f *fields) errorText(v *string) {
 	// A copy: the writer must not shorten the caller's text.

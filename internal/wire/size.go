@@ -102,7 +102,7 @@ func (s sizer) stored(j *duly.Job, body bool) int {
 	return n
 }
 
-// message is the size of a message. It has half as many field names as a job.
+// message returns the size of a message. It has half as many field names as a job.
 func (s sizer) message(m *duly.Message, body bool) int {
 	n := jobSize/2 + len(m.ID) + escaped*len(m.Key) + s.headers(m.Headers)
 	if body {
@@ -118,7 +118,7 @@ func (s sizer) headers(headers map[string]string) (n int) {
 	return n
 }
 
-// bytes is the size of a text, or of its base64.
+// bytes returns the size of a string, or of its base64.
 func (s sizer) bytes(b []byte) int {
 	if s.exact && !isText(b) {
 		return base64.StdEncoding.EncodedLen(len(b))

@@ -26,7 +26,7 @@ func (f *fields) targetSettings(s *contract.PushTargetSettings) {
 		"Default: the secret stays, at first that of the namespace.")
 }
 
-// sharedSettings are the settings that answers have as well.
+// sharedSettings declares the settings that answers have as well.
 func (f *fields) sharedSettings(s *contract.PushTargetSettings) {
 	f.text("url", &s.URL, required, urlBounds,
 		"Where jobs go: https, or http to an address that the server allows.")

@@ -31,7 +31,7 @@ func ParseTokenID(id string) (hash [32]byte, err error) {
 		"must be the ID of a token, which has 64 hexadecimal digits; list the tokens to find it")
 }
 
-// newToken is a request for a new token.
+// newToken declares a request for a new token.
 func (f *fields) newToken(t *contract.Token) {
 	f.request("Token")
 	f.tokenSettings(t)
@@ -45,7 +45,7 @@ func (f *fields) tokenSettings(t *contract.Token) {
 		"How many calls the token may make. Default: no limits.", func() { f.limits(&t.Limits) })
 }
 
-// rights is a list of rights.
+// rights declares a list of rights.
 func (f *fields) rights(v *contract.Right) {
 	// The value is a set of bits, so it is not read in place like a list.
 	if f.task == reading {
@@ -76,7 +76,7 @@ func (f *fields) limits(l *contract.Limits) {
 
 const limitRange = `minimum:"1" maximum:"1000000000"`
 
-// storedToken is a token in a list.
+// storedToken declares a token in a list.
 func (f *fields) storedToken(t *contract.Token) {
 	f.answer("StoredToken")
 	f.tokenID(&t.Hash, "The SHA-256 of the token's text in hex.")
@@ -84,7 +84,7 @@ func (f *fields) storedToken(t *contract.Token) {
 	f.time("created_at", &t.CreatedAt, required, "When the token was created.")
 }
 
-// madeToken is a token with its text.
+// madeToken declares a token with its text.
 func (f *fields) madeToken(t *Token) {
 	f.answer("MadeToken")
 	f.tokenID(&t.Hash, "The SHA-256 of its text in hex. Lists and revoke use it.")
@@ -93,7 +93,7 @@ func (f *fields) madeToken(t *Token) {
 	f.time("created_at", &t.CreatedAt, required, "When the token was created.")
 }
 
-// tokenID is the hash of a token in hex. A writer leaves out zero.
+// tokenID declares the hash of a token in hex. A writer leaves out zero.
 func (f *fields) tokenID(hash *[32]byte, doc string) {
 	switch f.task {
 	case writing:
@@ -121,7 +121,7 @@ func (f *fields) tokens(p *contract.TokenPage) {
 	f.cursor(&p.Next)
 }
 
-// limitToken is a change of a token's limits.
+// limitToken declares a change of a token's limits.
 func (f *fields) limitToken(l *contract.Limits, given *bool) {
 	f.request("LimitToken")
 

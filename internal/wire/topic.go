@@ -9,7 +9,7 @@ import (
 const fromDoc = "start: the oldest stored message. end: the next message that enters. " +
 	"A time: the first message from then on. A position: that message."
 
-// message is a message of a publish.
+// message declares a message of a publish.
 func (f *fields) message(m *duly.Message) {
 	f.request("Message")
 	f.sentBytes("body", &m.Body, always, bodyDoc, base64Doc)
@@ -68,7 +68,7 @@ func (f *fields) publishResult(p *duly.PublishResult) {
 	f.error(&p.Err, "Instead of an outcome: the error of this message alone.")
 }
 
-// position is a place in a log. A writer omits the zero position.
+// position declares a place in a log. A writer omits the zero position.
 func (f *fields) position(name string, v *duly.Position, p presence, doc string) {
 	switch f.task {
 	case writing:
@@ -130,7 +130,7 @@ func ReadEntries(text string, topic duly.QueueRef) (p contract.ReadPage, err err
 	return p, err
 }
 
-// delayedMessage is a delayed message, with its body if body is set.
+// delayedMessage declares a delayed message, with its body if body is set.
 func (f *fields) delayedMessage(m *duly.Message, body bool) {
 	f.answer("DelayedMessage")
 	f.text("id", &m.ID, required, "", "The message's own ID, or the ID that the engine made.")
@@ -168,13 +168,13 @@ func ReadDelayedMessage(text string, topic duly.QueueRef) (m duly.Message, err e
 	return m, err
 }
 
-// from is the place in the log where a new group starts.
+// from declares the place in the log where a new group starts.
 func (f *fields) from(from *duly.From) {
 	f.request("From")
 	f.name("from", (*string)(from), optional, "", fromDoc+" Default: start.")
 }
 
-// seek is the position in the log that a group moves to.
+// seek declares the position in the log that a group moves to.
 func (f *fields) seek(from *duly.From) {
 	f.request("Seek")
 	f.name("from", (*string)(from), required, "", fromDoc)

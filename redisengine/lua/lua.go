@@ -236,13 +236,13 @@ var pieces = sync.OnceValue(func() map[string]piece {
 	return all
 })
 
-// cutCall divides a text at its line @call, and strips both parts.
+// cutCall divides a string at its line @call, and strips both parts.
 func cutCall(text string) (define, run string, divided bool) {
 	define, run, divided = strings.Cut(text, "-- @call\n")
 	return strip(define), strip(run), divided
 }
 
-// splitHeader splits a text after its leading comment.
+// splitHeader splits a string after its leading comment.
 func splitHeader(text string) (header, body string) {
 	for strings.HasPrefix(text, "--") {
 		line, rest, _ := strings.Cut(text, "\n")

@@ -147,7 +147,7 @@ func TestEveryListedCommandIsUsed(t *testing.T) {
 	}
 }
 
-// TestScoresAreExact checks that a score is a number, or a text from %.0f (C11.15). The operator
+// TestScoresAreExact checks that a score is a number, or a string from %.0f (C11.15). The operator
 // .. writes only fourteen digits of a number.
 func TestScoresAreExact(t *testing.T) {
 	t.Parallel()

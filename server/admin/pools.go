@@ -43,7 +43,7 @@ func (a *API) move(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	// The move goes on without the caller, so the answer is only its beginning.
+	// The move continues without the caller, so the answer is only its beginning.
 	where, err := a.Pools.Move(c.Context(), m.Namespace, m.To)
 	if err != nil {
 		return err

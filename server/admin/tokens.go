@@ -68,7 +68,7 @@ func (a *API) tokens(c *route.Call) error {
 		return err
 	}
 	namespace := c.Query("namespace")
-	// The name of all namespaces is no valid namespace.
+	// The name that means all namespaces is not a valid namespace.
 	if namespace != contract.AllNamespaces {
 		if err := contract.ValidateNamespace(namespace); err != nil {
 			return err

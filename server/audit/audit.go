@@ -98,8 +98,8 @@ func Open(cfg Config) (*Log, error) {
 // Begin writes the intent of an action and syncs it. end writes its outcome. After an error the action must not run.
 func (l *Log) Begin(a Action) (end func(Outcome), err error) { return l.begin(a, true) }
 
-// BeginLoose is Begin for calls that continue if the line cannot be written. It does not sync, and a failure is logged
-// and counted.
+// BeginLoose is like Begin for calls that continue if the line cannot be written. It does not sync, and a failure is
+// logged and counted.
 func (l *Log) BeginLoose(a Action) (end func(Outcome)) {
 	end, _ = l.begin(a, false)
 	return end
@@ -145,7 +145,7 @@ func (l *Log) note(n line, sync bool) error {
 	return err
 }
 
-// clean returns a text from outside for a line. A token in the wrong place must not be stored.
+// clean returns untrusted text in a form for the log. A token in the wrong place must not be stored.
 func clean(text string) string {
 	if _, ok := auth.Hash(text); ok {
 		return "(a token)"

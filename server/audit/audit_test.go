@@ -76,7 +76,7 @@ func (r *rig) lines() (list []line) {
 	return list
 }
 
-// shape is the phases and results of all lines.
+// shape returns the phases and results of all lines.
 func (r *rig) shape() string {
 	var parts []string
 	for _, n := range r.lines() {

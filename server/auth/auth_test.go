@@ -59,7 +59,7 @@ func TestOnlyTheHashIsStored(t *testing.T) {
 	}
 }
 
-// Fault X5: a text that cannot be a token causes no look-up.
+// Fault X5: a string that cannot be a token causes no look-up.
 func TestMalformedTokensCauseNoLookUp(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

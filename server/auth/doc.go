@@ -5,7 +5,7 @@
 // A token is 256 random bits after the prefix "duly_". The server shows it once. The
 // store keeps only its SHA-256, so a stolen backup admits nobody. Look-ups and
 // comparisons use the hash, so neither the store nor the duration of a comparison
-// reveals anything about a secret. A text that cannot be a token is refused without a
+// reveals anything about a secret. A string that cannot be a token is refused without a
 // look-up.
 //
 // # The cache

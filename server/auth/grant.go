@@ -43,7 +43,7 @@ func newGrant(t contract.Token) *Grant {
 	return g
 }
 
-// Key returns a text that is different for each token and each account.
+// Key returns a string that is different for each token and each account.
 func (g *Grant) Key() string { return g.key }
 
 // Context returns a context that ends with the grant. Its cause is the error to answer the caller

@@ -130,7 +130,7 @@ func (g *Guard) Admit(ctx context.Context, hashes ...[32]byte) (*Grant, error) {
 	return nil, revoked()
 }
 
-// AdmitChosen is [Guard.Admit] for a secret that a person has chosen, which can be
+// AdmitChosen is like [Guard.Admit] for a secret that a person has chosen, which can be
 // guessed. A wrong secret counts as a failed attempt of its address for that account.
 // Beyond the maximum AdmitChosen returns [duly.ErrLimited].
 func (g *Guard) AdmitChosen(ctx context.Context, from Remote, account string, hash [32]byte) (*Grant, error) {

@@ -340,7 +340,7 @@ func (d *Dashboard) ask(c *route.Call, a *action, t *target, question, problem s
 	return d.reply(c, status, "confirm.html", v)
 }
 
-// command is an action for the command line.
+// command returns the command line for an action.
 func (a *action) command(t *target) string {
 	jobs := strings.Join(t.ids[:min(3, len(t.ids))], " ")
 	if len(t.ids) > 3 {

@@ -38,7 +38,7 @@ var (
 	}
 )
 
-// charts are those of a namespace, or of one of its queues.
+// charts returns the charts of a namespace, or of one of its queues.
 func (d *Dashboard) charts(c *route.Call, queue string) (v view.Charts) {
 	namespace, chosen := contract.NamespaceOr(c.Namespace), cmp.Or(c.Query("range"), defaultRange)
 	here, ranges := overviewPath(namespace), history.Ranges
@@ -141,7 +141,7 @@ func unix(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
 
 func seconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) }
 
-// spread is the histogram of how late this process delivered a queue's jobs, nil without a delivery.
+// spread returns the histogram of how late this process delivered a queue's jobs, nil without a delivery.
 func (d *Dashboard) spread(q duly.QueueRef) (list []view.Bar) {
 	if d.cfg.History.Lateness == nil {
 		return nil

@@ -129,7 +129,7 @@ func newHistory(c *Config, f *feed.Feed) *history.History {
 	return history.New(to)
 }
 
-// Run keeps the history until ctx ends. Without a session it makes no call of the engine.
+// Run keeps the history until ctx ends. Without a session it makes no call to the engine.
 func (d *Dashboard) Run(ctx context.Context) { d.history.Run(ctx) }
 
 // Routes returns the table of routes. Every page has the right of the API's route with the same answer.

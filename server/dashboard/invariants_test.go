@@ -49,7 +49,7 @@ var hostileTexts = []string{
 	"`${a()}`", `<template><script>a()</script></template>`, `<dialog open><script>a()</script>`,
 }
 
-// pages are the paths of all pages, for a queue and a job of some states.
+// pages returns the paths of all pages, for a queue and a job of some states.
 func (r *rig) pages(jobs map[duly.State][2]string) []string {
 	list := []string{"/ui", "/ui/login", "/ui/login?code=x", "/ui/n/shop", "/ui/n/shop?range=7d", "/ui/n/shop?range=none",
 		"/ui/n/shop/queues", "/ui/n/shop/queues?cursor=bad", "/ui/none",
@@ -126,7 +126,7 @@ func openRedis(t *testing.T, _ *clock.Fake) (store, func() string) {
 	return e, func() string { return fmt.Sprint(server.Must("DEBUG", "DIGEST")) }
 }
 
-// counted counts the calls of an engine that pages make.
+// counted counts the calls to an engine that pages make.
 type counted struct {
 	store
 	calls atomic.Int64
@@ -152,7 +152,7 @@ func (c *counted) Config(ctx context.Context, q duly.QueueRef) (duly.QueueConfig
 	return c.store.Config(ctx, q)
 }
 
-// G3: every page makes at most 4 calls of the engine, and the pages with jobs make at least one.
+// G3: every page makes at most 4 calls to the engine, and the pages with jobs make at least one.
 func TestCallsOfPages(t *testing.T) {
 	t.Parallel()
 	fake := clock.NewFake()

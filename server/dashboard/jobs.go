@@ -66,7 +66,7 @@ func (d *Dashboard) jobs(c *route.Call) error {
 	return d.reply(c, http.StatusOK, "jobs.html", v)
 }
 
-// whenName is the name of the moment that orders the jobs of a state.
+// whenName returns the name of the time by which the jobs of a state are ordered.
 func whenName(s duly.State) string {
 	switch s {
 	case duly.StateLeased:
@@ -129,7 +129,7 @@ func (d *Dashboard) job(c *route.Call) error {
 	return d.reply(c, http.StatusOK, "job.html", v)
 }
 
-// jobButtons are the actions on one job that its state permits.
+// jobButtons returns the actions on one job that its state permits.
 func (d *Dashboard) jobButtons(c *route.Call, j *duly.JobInfo) (list []view.Button) {
 	state := j.State.String()
 	switch j.State {
@@ -141,7 +141,7 @@ func (d *Dashboard) jobButtons(c *route.Call, j *duly.JobInfo) (list []view.Butt
 	return append(list, d.button(c, "delete", "Delete …", state, j.ID)...)
 }
 
-// selectionButtons are the actions on selected jobs of a state.
+// selectionButtons returns the actions on selected jobs of a state.
 func (d *Dashboard) selectionButtons(c *route.Call, s duly.State) (list []view.Button) {
 	switch s {
 	case duly.StateDelayed:
@@ -152,7 +152,7 @@ func (d *Dashboard) selectionButtons(c *route.Call, s duly.State) (list []view.B
 	return append(list, d.button(c, "delete", "Delete selected …", "")...)
 }
 
-// jobFields are the facts of a job that apply to it.
+// jobFields returns the fields of a job that are set.
 func jobFields(j *duly.JobInfo, now time.Time) (list []view.Field) {
 	for _, f := range []view.Field{
 		{Name: "state", Value: j.State.String()}, {Name: "pushed", Value: since(j.PushedAt, now)},
@@ -171,7 +171,7 @@ func jobFields(j *duly.JobInfo, now time.Time) (list []view.Field) {
 	return list
 }
 
-// headerFields are the headers by name.
+// headerFields returns the headers by name.
 func headerFields(headers map[string]string) (list []view.Field) {
 	for name, value := range headers {
 		list = append(list, view.Field{Name: name, Value: value})

@@ -26,8 +26,8 @@ const (
 	beat = 15 * time.Second
 )
 
-// numbers are the texts of a queue that change while a page shows them. A page and its stream have them in one order:
-// the sizes of [duly.States], then these.
+// numbers returns the texts of a queue that change while a page shows them. A page and its stream have them in one
+// order: the sizes of [duly.States], then these.
 func (d *Dashboard) numbers(q duly.QueueRef, s *duly.Stats, t contract.Throttle) (list []string) {
 	for _, state := range duly.States {
 		size := strconv.FormatInt(*s.Sizes.Of(state), 10)
@@ -227,7 +227,7 @@ func (s *streams) leave(id string) {
 	}
 }
 
-// liveRoute is the route of the stream.
+// liveRoute returns the route of the stream.
 func (d *Dashboard) liveRoute(namespace string) route.Route {
 	return d.route(http.MethodGet, namespace+"/live", auth.Either, d.live)
 }

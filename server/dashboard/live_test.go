@@ -218,7 +218,7 @@ func (f *failing) Survey(ctx context.Context, namespace string, p duly.PageParam
 	return contract.SurveyorOf(f.Engine).Survey(ctx, namespace, p)
 }
 
-// C14.58, G13: an engine that fails is a problem of the stream, which goes on when the engine is back.
+// C14.58, G13: an engine that fails is a problem of the stream, which continues when the engine is back.
 func TestLiveProblem(t *testing.T) {
 	t.Parallel()
 	fake := clock.NewFake()

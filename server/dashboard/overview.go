@@ -22,7 +22,7 @@ const (
 	topQueues = 10
 )
 
-// overview is the first page of a namespace: one look, and the history.
+// overview serves the first page of a namespace, from one look and the history.
 func (d *Dashboard) overview(c *route.Call) error {
 	namespace := contract.NamespaceOr(c.Namespace)
 	look := d.feed.Look(c.Context(), namespace)
@@ -58,7 +58,7 @@ func finding(namespace string, f attention.Finding) view.Finding {
 	return v
 }
 
-// totals are the sums of all queues: the sizes of [duly.States], then the rates.
+// totals returns the sums of all queues: the sizes of [duly.States], then the rates.
 func (d *Dashboard) totals(namespace string, look *feed.Look) (list []string) {
 	var sum duly.Sizes
 	for i := range look.Queues {
@@ -72,7 +72,7 @@ func (d *Dashboard) totals(namespace string, look *feed.Look) (list []string) {
 	return append(list, rateTexts(d.history.Rates(namespace), 0)[:3]...)
 }
 
-// tops are the first queues by lateness, backlog, dead jobs and failures.
+// tops returns the first queues by lateness, backlog, dead jobs and failures.
 func (d *Dashboard) tops(namespace string, look *feed.Look) (list []view.Top) {
 	failures := map[string]float64{}
 	for i := range look.Queues {

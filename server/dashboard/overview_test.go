@@ -220,7 +220,7 @@ func TestTopQueues(t *testing.T) {
 	}
 }
 
-// G3: the overview makes one call of the engine.
+// G3: the overview makes one call to the engine.
 func TestOverviewMakesOneSurvey(t *testing.T) {
 	t.Parallel()
 	fake := clock.NewFake()

@@ -33,7 +33,7 @@ var pushFields = []struct{ name, label, hint string }{
 	{"lease", "Lease", ""}, {"ttl", "TTL", ""}, {"retain", "Retain", ""}, {"max_stalls", "Max stalls", ""},
 }
 
-// pushRoutes are the routes of the form.
+// pushRoutes returns the routes of the form.
 func (d *Dashboard) pushRoutes(queue string) []route.Route {
 	post := d.route(http.MethodPost, queue+"/push", auth.Produce, d.push)
 	// A byte of the body may need three in a form.

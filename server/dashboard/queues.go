@@ -19,7 +19,7 @@ import (
 // queuesPerPage is the number of queues of a list.
 const queuesPerPage = 1000
 
-// queues is the list of a namespace's queues: one survey. A filter and an order apply to the page of the list.
+// queues serves the list of a namespace's queues, from one survey. A filter and an order apply to the page of the list.
 func (d *Dashboard) queues(c *route.Call) error {
 	cursor, filter, order := c.Query("cursor"), c.Query("filter"), c.Query("sort")
 	page, err := d.survey(c, cursor)
@@ -116,7 +116,7 @@ func (d *Dashboard) queueRow(namespace string, q *contract.QueueStats) view.Queu
 	return row
 }
 
-// flags are the reasons why ready jobs may have to wait.
+// flags returns the reasons why ready jobs may have to wait.
 func flags(s *duly.Stats, t contract.Throttle) (list []string) {
 	if !s.Closing.Until.IsZero() {
 		list = append(list, "closed until "+moment(s.Closing.Until))
@@ -130,7 +130,7 @@ func flags(s *duly.Stats, t contract.Throttle) (list []string) {
 	return list
 }
 
-// queue is one queue: its sizes, counters and settings.
+// queue serves the page of one queue: its sizes, counters and settings.
 func (d *Dashboard) queue(c *route.Call) error {
 	q := queueOf(c)
 	config, err := d.cfg.Engine.Config(c.Context(), q)
@@ -188,7 +188,7 @@ func queueOf(c *route.Call) duly.QueueRef {
 	return duly.QueueRef{Namespace: c.Namespace, Name: c.PathValue("queue")}
 }
 
-// states are the links to the jobs of each state. texts are the numbers of the queue.
+// states returns the links to the jobs of each state. texts are the numbers of the queue.
 func states(q duly.QueueRef, texts []string, current duly.State) (list []view.State) {
 	for _, s := range duly.States {
 		v := view.State{
@@ -226,7 +226,7 @@ func counters(n *duly.Counters) (list []view.Field) {
 	return list
 }
 
-// sum compares the counters with the sizes. A done job counts as acked, so it is no part of the sum.
+// sum compares the counters with the sizes. A done job counts as acked, so it is not part of the sum.
 func sum(s *duly.Stats) string {
 	n, z := &s.Counters, &s.Sizes
 	stored := z.Delayed + z.Ready + z.Blocked + z.Leased + z.Dead

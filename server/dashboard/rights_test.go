@@ -231,7 +231,7 @@ func TestRightsFindWeakerRoutes(t *testing.T) {
 	}
 }
 
-// S1: with ui.read_only nobody can do anything, and no page offers it. Reading goes on.
+// S1: with ui.read_only nobody can do anything, and no page offers it. Reading continues.
 func TestReadOnly(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(c *Config) { c.ReadOnly = true })

@@ -105,7 +105,7 @@ func admitAuthenticated(c *route.Call) (*auth.Grant, error) {
 	return c.CheckToken()
 }
 
-// admit is admitAuthenticated. If the API is open, it also admits callers on this machine.
+// admit is like admitAuthenticated. If the API is open, it also admits callers on this machine.
 func (a *Admin) admit(c *route.Call) (*auth.Grant, error) {
 	scheme, _, _ := strings.Cut(c.R.Header.Get("Authorization"), " ")
 	if a.Open() && len(c.R.RequestURI) <= route.MaxURL && !strings.EqualFold(scheme, "Bearer") && isLocal(c.R) {

@@ -48,6 +48,6 @@ func readAttributes(h http.Header) (attributes map[string]string, versioned bool
 
 func cut(text string, most int) string { return text[:min(len(text), most)] }
 
-// wellFormed returns a text as JSON shows it: invalid UTF-8, such as half of a cut character,
+// wellFormed returns a string as JSON shows it: invalid UTF-8, such as half of a cut character,
 // becomes the replacement character.
 func wellFormed(text string) string { return string([]rune(text)) }

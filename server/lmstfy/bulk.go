@@ -70,7 +70,7 @@ func elements(text []byte) ([][]byte, error) {
 		if len(list) == 0 && len(element) == 0 {
 			return nil, badRequest("no jobs")
 		}
-		// The bound is checked before the list grows, because a text may have millions of elements.
+		// The bound is checked before the list grows, because a string may have millions of elements.
 		if len(list) == maxJobs {
 			return nil, badRequest("too many jobs")
 		}

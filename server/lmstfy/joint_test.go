@@ -257,7 +257,7 @@ func (g *gathered) Settle(ctx context.Context, namespace string, outcomes []duly
 	return g.Engine.Settle(ctx, namespace, outcomes)
 }
 
-// C11.18: while Redis is busy, requests of many connections become few calls of scripts.
+// C11.18: while Redis is busy, requests of many connections become few calls to scripts.
 func TestRequestsOfManyConnectionsShareScriptCalls(t *testing.T) {
 	t.Parallel()
 	const callers, most = 64, 16

@@ -9,11 +9,11 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// isName reports whether a text may be a name. isList reports whether it may be a list of names.
+// isName reports whether a string may be a name. isList reports whether it may be a list of names.
 func isName(text string) bool { return consistsOf(text, '_') }
 func isList(text string) bool { return consistsOf(text, ',') }
 
-// consistsOf reports whether a text has only letters, digits, -, _ and the given character.
+// consistsOf reports whether a string has only letters, digits, -, _ and the given character.
 func consistsOf(text string, more byte) bool {
 	for i := range len(text) {
 		c := text[i]

@@ -113,7 +113,7 @@ func (q *queueCache) forget(ref duly.QueueRef) {
 	}
 }
 
-// Observer is an observer for the engine that this process destroys queues with. So the API notices
+// Observer returns an observer for the engine that this process destroys queues with. So the API notices
 // that a queue must be configured again.
 func (a *API) Observer() observe.Observer {
 	return observe.Observer{Destroyed: func(q duly.QueueRef, _ error) { a.queues.forget(q) }}

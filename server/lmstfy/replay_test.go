@@ -269,7 +269,7 @@ func (r *run) check(a answer, want *message) error {
 }
 
 // checkHeaders checks the headers of every answer and the headers in the script. The value "-"
-// means that the header must be missing.
+// means that the header must be absent.
 func (r *run) checkHeaders(a answer, want *message) error {
 	id := a.header.Get("X-Request-ID")
 	if !regexp.MustCompile("^"+ulid+"$").MatchString(id) || r.ids[id] {
@@ -302,7 +302,7 @@ func (r *run) checkHeaders(a answer, want *message) error {
 	return nil
 }
 
-// match compares a text with a pattern that may have placeholders.
+// match compares a string with a pattern that may have placeholders.
 func (r *run) match(got, want string) error {
 	var names []string
 	pattern := "(?s)^"

@@ -29,7 +29,7 @@ import (
 //	< 200
 //	< 200 in time                     asked again until the answer is this
 //
-// <name> in an answer keeps a text at its first use. Later it is that text, in requests and
+// <name> in an answer keeps a string at its first use. Later it is that string, in requests and
 // answers. <ns>, <token> and <other>, a token of another namespace, are predefined. <x*1024> is
 // 1024 times x, and <hex:0aff> is bytes. <ms:3000> is three seconds and <s:10> is ten: exactly with
 // a fake clock, and approximately with the system's. <ulid> is an ID of 26 characters, and <...> is

@@ -103,7 +103,7 @@ func (a *Admin) readToken(c *route.Call, form url.Values) (t contract.Token, tex
 	case !isName(t.Namespace):
 		return t, "", "", errNamespace
 	}
-	// lmstfy does not split a text with several colons.
+	// lmstfy does not split a string with several colons.
 	if strings.Count(text, ":") == 1 {
 		inPool, text = splitToken(text)
 	}

@@ -8,7 +8,7 @@
 // bounds.
 //
 // All other metrics count what this process has done since its start, and can be summed over
-// servers: calls of the engine that [Metrics.Observer] observes, requests ([Metrics.Route]), and
+// servers: calls to the engine that [Metrics.Observer] observes, requests ([Metrics.Route]), and
 // calls of the engine to its store ([Metrics.Called]).
 //
 // # Costs

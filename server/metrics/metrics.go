@@ -114,7 +114,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 // come from the program, not from a caller.
 func (m *Metrics) Called(engine, call string, took time.Duration) {
 	name := [2]string{engine, call}
-	// Every call of an engine comes here, so the common case takes no lock.
+	// Every call to an engine comes here, so the common case takes no lock.
 	h := (*m.calls.Load())[name]
 	if h == nil {
 		h = m.addCall(name)

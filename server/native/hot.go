@@ -25,7 +25,7 @@ type Config struct {
 	Topics contract.Topics
 	// Scheduler has the schedules of the engine. It is nil if the engine has no schedules.
 	Scheduler duly.Scheduler
-	// Stepper makes the steps of a trim. Nil: trim is unsupported.
+	// Stepper runs the steps of a trim. Nil: trim is unsupported.
 	Stepper Stepper
 	// Polling, if set, is called with 1 when a request begins to wait for a message,
 	// and with -1 when it ends.

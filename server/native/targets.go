@@ -43,7 +43,7 @@ func (a *API) onTargets(h pushHandler) route.Handler {
 	}
 }
 
-// changing is onTargets for a route that changes a target and has no result.
+// changing is like onTargets for a route that changes a target and has no result.
 func (a *API) changing(h pushHandler) route.Handler {
 	return a.onTargets(func(c *route.Call, targets *target.Store, name string) error {
 		if err := h(c, targets, name); err != nil {

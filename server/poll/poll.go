@@ -116,7 +116,7 @@ func (p *Poll) Wait(c *route.Call, w duly.WaitParams) (ready bool, err error) {
 	return ready, err
 }
 
-// wait is Wait, and also reports whether the caller must stop waiting although time
+// wait is like Wait, and also reports whether the caller must stop waiting although time
 // is left.
 func (p *Poll) wait(c *route.Call, w duly.WaitParams) (ready, over bool, err error) {
 	if w.Timeout <= 0 {

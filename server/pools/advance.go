@@ -107,7 +107,7 @@ func (r *Pools) listMoves(ctx context.Context) (moves, ended []contract.Placemen
 	return moves, ended, err
 }
 
-// advance makes the next step of a move. Every server calls it: because steps may be repeated and
+// advance runs the next step of a move. Every server calls it: because steps may be repeated and
 // may run concurrently, and only one server succeeds in changing the phase.
 func (r *Pools) advance(ctx context.Context, p *contract.Placement) error {
 	m, err := r.migrating(p)

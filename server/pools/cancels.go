@@ -45,7 +45,7 @@ type cancelFollower struct {
 	running   sync.WaitGroup
 	end       context.CancelCauseFunc
 
-	mu      sync.Mutex // also held during calls of watch, which must not be concurrent
+	mu      sync.Mutex // also held during calls to watch, which must not be concurrent
 	watch   contract.CancelWatch
 	watched map[string]*watchedPool // watches of the pools by name
 }
@@ -132,7 +132,7 @@ func (f *cancelFollower) watchPool(ctx context.Context, name string, one *watche
 func (f *cancelFollower) setState(one *watchedPool, began bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	// The call of Ready may have to wait for the first failure of the other pool.
+	// The call to Ready may have to wait for the first failure of the other pool.
 	firstFailure := !one.tried && !began
 	one.tried, one.began = true, began
 

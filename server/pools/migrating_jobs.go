@@ -40,7 +40,7 @@ func either[T any](m *migratingEngine, f func(e contract.Engine) (T, error)) (T,
 	return found, err
 }
 
-// eitherErr is either for a call that returns only an error.
+// eitherErr is like either for a call that returns only an error.
 func (m *migratingEngine) eitherErr(f func(e contract.Engine) error) error {
 	_, err := either(m, func(e contract.Engine) (struct{}, error) { return struct{}{}, f(e) })
 	return err

@@ -21,7 +21,7 @@ import (
 // begins again with step 1, or finds only the held copy and makes step 4. A suspended server is refused,
 // as at every step of a move.
 //
-// If the new pool refuses a copy, the schedule goes on in the old pool, and the move waits.
+// If the new pool refuses a copy, the schedule continues in the old pool, and the move waits.
 
 // scheduleMove moves the schedules of a namespace. Its steps end with the lock.
 type scheduleMove struct {
@@ -114,7 +114,7 @@ func (s *scheduleMove) moveQueue(ctx context.Context, q duly.QueueRef) error {
 	return failed
 }
 
-// move makes the four steps.
+// move performs the four steps for one schedule.
 func (s *scheduleMove) move(ctx context.Context, q duly.QueueRef, name string) error {
 	var r, stored contract.ScheduleRecord
 	err := s.run(ctx, func(ctx context.Context) (err error) {
@@ -147,7 +147,7 @@ func (s *scheduleMove) move(ctx context.Context, q duly.QueueRef, name string) e
 	return err
 }
 
-// giveBack lets a schedule go on in the old pool, because the new one has refused it. Another attempt may
+// giveBack releases a schedule in the old pool, because the new one has refused it. Another attempt may
 // have stored a copy, which goes first: a schedule that a caller then deletes must not come back.
 func (s *scheduleMove) giveBack(ctx context.Context, q duly.QueueRef, name string, reason error) error {
 	err := s.run(ctx, func(ctx context.Context) error { return s.to.DropSchedule(ctx, q, name) })

@@ -14,7 +14,7 @@ import (
 	"github.com/dulymq/duly/server/pools"
 )
 
-// stepServer is a server that advances moves by single calls. Each call of step lets it make one of
+// stepServer is a server that advances moves by single calls. Each call to step lets it make one of
 // them.
 type stepServer struct {
 	*pools.Pools

@@ -96,7 +96,7 @@ func (r *rig) poolsWith(namespace, queue, id string) (names []string) {
 
 var shop = duly.QueueRef{Namespace: "shop", Name: "q"}
 
-// advance lets propagationTime pass, and makes the next step of each move.
+// advance lets propagationTime pass, and runs the next step of each move.
 func (r *rig) advance() {
 	r.t.Helper()
 	r.must(r.Advance(r.t.Context())) // the time of a phase starts with its first turn

@@ -255,7 +255,7 @@ func withEngine[T any](
 	return f(engine)
 }
 
-// doWithEngine is withEngine for a call that returns only an error.
+// doWithEngine is like withEngine for a call that returns only an error.
 func (r *Pools) doWithEngine(ctx context.Context, q duly.QueueRef, f func(e contract.Engine) error) error {
 	_, err := withEngine(ctx, r, q, func(e contract.Engine) (struct{}, error) { return struct{}{}, f(e) })
 	return err

@@ -100,7 +100,7 @@ func with[P, T any](
 	return f(part)
 }
 
-// do is with for a call that returns only an error.
+// do is like with for a call that returns only an error.
 func do[P any](
 	ctx context.Context, namespace string, find func(context.Context, string) (P, error), f func(P) error,
 ) error {

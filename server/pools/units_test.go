@@ -165,7 +165,7 @@ func TestFailedWatchStartsAgain(t *testing.T) {
 	})
 }
 
-// closableEngine counts the calls of Close.
+// closableEngine counts the calls to Close.
 type closableEngine struct {
 	contract.Engine
 	closed int

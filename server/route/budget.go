@@ -29,7 +29,7 @@ type budget struct {
 	all     account
 	waiting []*waiter // waiting calls in order of arrival
 	slow    map[*share]struct{}
-	beyond  *share // the one call that is served outside of the budget
+	beyond  *share // the one call that is served outside the budget
 	began   time.Duration
 	cutting *share // a call that was cut and has not returned its memory yet
 	now     func() time.Duration
@@ -57,7 +57,7 @@ type share struct {
 	owner    owner
 	account  *account
 	held     int64
-	beyond   bool          // whether held is outside of the budget
+	beyond   bool          // whether held is outside the budget
 	cut      func()        // ends the call early; must not block
 	slow     time.Duration // time from which the call may be cut
 	released bool          // whether release was called, so that the share is no longer used
@@ -150,7 +150,7 @@ func (b *budget) set(s *share, n int64) {
 
 	b.openLocked(s)
 	b.addLocked(s, n-s.held)
-	// With its new size, the call outside of the budget may fit into it again.
+	// With its new size, the call outside the budget may fit into it again.
 	if s.beyond && n <= b.roomLocked(s.account) {
 		s.beyond, b.beyond = false, nil
 		s.account.add(n)
@@ -274,7 +274,7 @@ func (b *budget) fitsLocked(s *share, n int64) bool {
 	return s.beyond || s.account.waiting == 0 && n <= b.roomLocked(s.account)
 }
 
-// serveLocked grants what fits, then serves one call outside of the budget, then cuts a slow call
+// serveLocked grants what fits, then serves one call outside the budget, then cuts a slow call
 // if calls still wait.
 func (b *budget) serveLocked() {
 	b.grantLocked()
@@ -353,7 +353,7 @@ func (b *budget) cutLocked() {
 	}
 }
 
-// slowestLocked returns the call to cut, or nil. First it chooses the call outside of the budget.
+// slowestLocked returns the call to cut, or nil. First it chooses the call outside the budget.
 // Then it chooses the owner with the least room, and of that owner's calls the one that has been
 // slow for longest. An owner with more room than all waiting owners loses no call.
 func (b *budget) slowestLocked(now time.Duration) (slowest *share) {

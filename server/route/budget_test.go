@@ -167,7 +167,7 @@ func TestBudgetGoesBeyondForThePoorestOwner(t *testing.T) {
 	b := newBudget(6400)
 	rich := b.fill("a", "token")
 	first := shareOf("a", "token")
-	if err := b.take(t.Context(), first, 1); err != nil { // first is the call outside of the budget
+	if err := b.take(t.Context(), first, 1); err != nil { // first is the call outside the budget
 		t.Fatal(err)
 	}
 	richWaits, poorWaits := shareOf("a", "token"), shareOf("b", "token")
@@ -245,8 +245,8 @@ func TestBudgetCutsTheSlowestOfTheRichest(t *testing.T) {
 	b.mustBeEmpty(t)
 }
 
-// The call outside of the budget is cut first. While an owner with more room waits, even a fast
-// call outside of the budget has only limited time.
+// The call outside the budget is cut first. While an owner with more room waits, even a fast
+// call outside the budget has only limited time.
 func TestBudgetCutsTheCallBeyondItFirst(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -298,7 +298,7 @@ func TestBudgetCutsNoBusyCall(t *testing.T) {
 	rest := b.fill("a", "token")
 
 	waiting := cuts.share(t, b, "waiting", 0, 0, "a", "token")
-	if err := b.take(t.Context(), waiting, 1); err != nil { // is served outside of the budget
+	if err := b.take(t.Context(), waiting, 1); err != nil { // is served outside the budget
 		t.Fatal(err)
 	}
 	*now = time.Hour

@@ -40,7 +40,7 @@ type Call struct {
 	in, out  []byte   // buffers that later calls reuse
 	chunks   [][]byte // chunks of a long body while it is read
 	bodyRead bool     // whether the body was read, or a read of it failed
-	unread   bool     // whether a read of the body began and did not reach its end
+	unread   bool     // whether the body was read only in part
 	closes   bool     // whether the answer closes the connection; see leave
 	// Whether the call was cut because its body came slowly while other calls waited.
 	cut           atomic.Bool
@@ -82,7 +82,7 @@ type Match struct {
 	Names, Values [4]string
 }
 
-// HandleMatch is [Router.Handle] for an API that also finds the values of wildcards.
+// HandleMatch is like [Router.Handle] for an API that also finds the values of wildcards.
 func (rt *Router) HandleMatch(route *Route) func(http.ResponseWriter, *http.Request, Match) {
 	route.mustHaveAccess()
 	return rt.handle(route)

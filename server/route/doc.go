@@ -15,7 +15,7 @@
 //  6. runs the handler, which reads the body and answers through its [Call].
 //
 // An error of the handler becomes a problem document. A panic becomes 500 internal, and the
-// process goes on. The log has one line for each request, at debug level if it succeeded. The
+// process continues. The log has one line for each request, at debug level if it succeeded. The
 // line has the route's pattern and never a body, a query or a token.
 //
 // An API with a [Dialect] finds its routes itself ([Router.Handle]). It replaces steps 3 and

@@ -90,7 +90,7 @@ func Fault(err error) string {
 	}))
 }
 
-// Line returns a text from outside for the log: ASCII without control characters, at most 500
+// Line returns untrusted text in a form for the log: ASCII without control characters, at most 500
 // bytes.
 func Line(text string) string {
 	const most = 500

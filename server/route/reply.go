@@ -54,7 +54,7 @@ func (c *Call) ReplyPage(policy string, html []byte) error {
 	return c.ReplyAs(http.StatusOK, "text/html; charset=utf-8", html)
 }
 
-// ReplyNow is Reply, and passes the answer to the kernel before it returns. So an error means that
+// ReplyNow is like Reply, and passes the answer to the kernel before it returns. So an error means that
 // the caller cannot have received the whole answer.
 func (c *Call) ReplyNow(status int, json []byte) error {
 	if c.Gone() {

@@ -64,7 +64,7 @@ func noMemory(of string) error {
 	})
 }
 
-// Room is Out with room for n bytes, for a long answer.
+// Room is like Out but with room for n bytes, for a long answer.
 func (c *Call) Room(n int) []byte {
 	if n <= cap(c.out) {
 		return c.Out()

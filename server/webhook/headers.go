@@ -88,7 +88,7 @@ func checkName(f *contract.BadFields, lower string) {
 	}
 }
 
-// isToken reports whether a text is a token of RFC 9110.
+// isToken reports whether a string is a token of RFC 9110.
 func isToken(text string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	return text != "" && strings.Trim(text, letters+"!#$%&'*+-.^_`|~") == ""

@@ -16,7 +16,7 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// TestPublishDuringTrimming measures how long calls of Publish take while a group acknowledges
+// TestPublishDuringTrimming measures how long calls to Publish take while a group acknowledges
 // the messages immediately. One topic is trimmed behind the group, the other keeps its messages. It
 // reports both for docs/benchmarks.md. It checks that only the first topic was trimmed.
 func TestPublishDuringTrimming(t *testing.T) {
@@ -61,7 +61,7 @@ const (
 	callEvery = 5 * time.Millisecond
 )
 
-// publishBeside makes timed calls of Publish at a constant rate while a group acknowledges the
+// publishBeside makes timed calls to Publish at a constant rate while a group acknowledges the
 // messages. It returns how many messages are in the log when the group has acknowledged all of
 // them, and destroys the topic.
 func publishBeside(t *testing.T, engine contract.Engine, name string, keep time.Duration, calls int,

@@ -165,7 +165,7 @@ func (b *tab) open(url string) {
 	b.do(chromedp.Navigate(url))
 }
 
-// eval returns the value of a script, which runs outside of the page's policy.
+// eval returns the value of a script, which runs outside the page's policy.
 func eval[T any](b *tab, script string) T {
 	b.t.Helper()
 	value, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](script))

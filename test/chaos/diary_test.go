@@ -19,16 +19,16 @@ import (
 //	p AT ID QUEUE DELAY PRIORITY SUM       a push is sent; DELAY in µs
 //	P AT ID OUTCOME                        … and answered
 //	D SENT AT RECEIPT ID DUE NOW END PRIORITY SUM
-//	                                       a delivery; its Reserve was sent at SENT; the engine's moments in ms
+//	                                       a delivery; its Reserve was sent at SENT; the engine's times in ms
 //	U SENT AT                              a Reserve without an answer
 //	s AT RECEIPT AS END                    a settle is sent for the delivery with this END
 //	S AT RECEIPT ok|lease_lost END         … and answered
 //	x AT RECEIPT LEASE END                 an extend is sent; LEASE in µs
 //	X AT RECEIPT ok|lease_lost END         … and answered
-//	error TEXT                             what must not be
+//	error TEXT                             an unexpected error
 //
 // END distinguishes two deliveries with one receipt. A crash may undo a delivery, and the next one
-// then gets the same receipt. Without END, the latest delivery is meant.
+// then gets the same receipt. A line without END belongs to the latest delivery.
 //
 // A call without an answer (no P, S or X line) may have been executed.
 type diary struct {

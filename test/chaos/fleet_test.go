@@ -30,7 +30,7 @@ type fleet struct {
 	wg                sync.WaitGroup
 }
 
-// lightLoad is a load with every kind of call that leaves most of the machine to other tests. The
+// lightLoad returns a load with every kind of call that leaves most of the machine to other tests. The
 // long form is the standard load.
 func lightLoad() shape {
 	s := shape{
@@ -156,7 +156,7 @@ func (f *fleet) conclude(r trial) verdicts {
 	return h.conclude(f.t, f.engines[0], r, f.shape.queues...)
 }
 
-// logged returns how often all logs together contain a text.
+// logged returns how often all logs together contain a string.
 func (f *fleet) logged(what string) (n int) {
 	for _, j := range f.logs {
 		n += j.Count(what)

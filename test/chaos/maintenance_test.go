@@ -345,7 +345,7 @@ func rowsOf(t *testing.T, e drainable) (n int) {
 	return n
 }
 
-// killedClient kills the process at the k-th call of a script, alternately before and after the
+// killedClient kills the process at the k-th call to a script, alternately before and after the
 // server has received it.
 type killedClient struct {
 	*testing.T

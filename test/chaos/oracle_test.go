@@ -16,10 +16,10 @@ type trial struct {
 	// undone are the times whose changes a crash or a failover may have undone. They are
 	// documented as the window of loss.
 	undone []window
-	// calm is the end of the last fault in µs, or 0 if there is none.
+	// calm is the time at which the last fault ended, in µs, or 0 if there is none.
 	calm int64
-	// slack is how late after calm a job may be delivered, or delivered again after its lease has
-	// expired. It is ten times the promise. 0 means that the lateness is not checked.
+	// slack is how late a job that is due after calm may be delivered, or delivered again after its
+	// lease has expired. It is ten times the promise. 0 means that the lateness is not checked.
 	slack time.Duration
 }
 
@@ -29,7 +29,7 @@ type window struct{ from, to int64 }
 // verdicts are the results of a run.
 type verdicts struct {
 	answered, acked, deliveries int
-	// Lost, resurrected and twice count within the windows; outside of them they are faults.
+	// Lost, resurrected and twice count within the windows; outside them they are faults.
 	lost, resurrected, twice, unseen int
 	redelivered, taken               time.Duration
 }

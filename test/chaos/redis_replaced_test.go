@@ -80,7 +80,7 @@ func (x *replacements) write(ctx context.Context, server *redistest.Server) {
 	x.beats[server.Addr()] = append(x.beats[server.Addr()], beat{sent, err == nil, errors.As(err, new(resp.Error))})
 }
 
-// beatsKey is the key of the times that were written to a server while it was the primary.
+// beatsKey returns the key of the times that were written to a server while it was the primary.
 func beatsKey(addr string) string { return "beats:" + addr }
 
 // asked notes that the test requested the replacement of a primary, the time range in which that

@@ -222,7 +222,7 @@ func TestSyncFailureStopsAnswers(t *testing.T) {
 	}
 }
 
-// failCall is one run. It reports whether a call on the store's files failed and pushes were
+// failCall performs one run. It reports whether a call on the store's files failed and pushes were
 // answered again afterwards.
 func failCall(t *testing.T, what string, n, pushes int) (recovered bool) {
 	t.Helper()

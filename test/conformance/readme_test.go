@@ -21,7 +21,7 @@ import (
 // Order is the body of the jobs in the README's program.
 type Order struct{ Number int }
 
-// program is the README's program for any URL. TestReadmeProgram compares its text with the page.
+// program returns the README's program for any URL. TestReadmeProgram compares its text with the page.
 func program(ctx context.Context, url string, closeOrder func(context.Context, *worker.Job[Order]) error) error {
 	engine, err := open.Engine(ctx, url)
 	if err != nil {

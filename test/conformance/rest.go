@@ -198,7 +198,7 @@ func (n numbering) RoundTrip(req *http.Request) (*http.Response, error) {
 	return n.Transport.RoundTrip(req)
 }
 
-// numbered reads the number from the request.
+// numbered returns a handler that moves the number from the request's header to its context.
 func numbered(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if number := req.Header.Get(numberHeader); number != "" {

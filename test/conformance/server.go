@@ -56,7 +56,7 @@ func start(t testing.TB, open Opener, o enginetest.Options, l net.Listener, netw
 
 func (r *remote) serve(t testing.TB, o enginetest.Options, l net.Listener) {
 	t.Helper()
-	// Tokens are stored outside of the engine, so that only the test changes its registry. The
+	// Tokens are stored outside the engine, so that only the test changes its registry. The
 	// server does not sweep, because only the test moves the clock.
 	c := r.clock
 	s, err := server.New(server.Config{

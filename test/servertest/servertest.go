@@ -147,7 +147,7 @@ func Start(t testing.TB, engine string, args ...string) *Server {
 	return StartAs(t, proctest.Options{}, engine, args...)
 }
 
-// StartAs is Start for a process with options.
+// StartAs is like Start for a process with options.
 func StartAs(t testing.TB, o proctest.Options, engine string, args ...string) *Server {
 	t.Helper()
 	line := append([]string{"-engine", engine}, args...)

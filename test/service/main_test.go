@@ -34,7 +34,7 @@ func serve(t *testing.T, engine string, args ...string) *served {
 	return serveAs(t, proctest.Options{}, engine, args...)
 }
 
-// serveAs is serve for a process with options.
+// serveAs is like serve for a process with options.
 func serveAs(t *testing.T, o proctest.Options, engine string, args ...string) *served {
 	t.Helper()
 	one := servertest.StartAs(t, o, engine, args...)

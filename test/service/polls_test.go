@@ -61,7 +61,7 @@ func (s *served) poll(t *testing.T, queue string, n int) *polls {
 	return s.hold(t, queue, s.token, n)
 }
 
-// hold is poll with another token.
+// hold is like poll but with another token.
 func (s *served) hold(t *testing.T, queue, token string, n int) *polls {
 	t.Helper()
 	p := &polls{s: s, conns: make([]net.Conn, n), answers: make(chan string, n)}

@@ -74,7 +74,7 @@ func canary() string {
 	return "canary" + base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// search reports every secret in a text. The text must contain the public canary. Otherwise the
+// search reports every secret in a string. The string must contain the public canary. Otherwise the
 // search would not find a secret either.
 func (c *canaries) search(where string, text []byte) {
 	c.t.Helper()

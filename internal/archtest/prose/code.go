@@ -15,7 +15,7 @@ var (
 	errorOfWho = regexp.MustCompile(`^(who|what)\b`)
 )
 
-// addGo adds a Go file: its comments, its strings, and the functions outside of tests.
+// addGo adds a Go file: its comments, its strings, and the functions outside tests.
 func (m *measurement) addGo(name, text string) error {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, name, text, parser.ParseComments)

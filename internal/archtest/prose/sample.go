@@ -48,7 +48,7 @@ func rank(seed uint64, text string) string {
 	return string(sum[:])
 }
 
-// take appends a text with its place to a list.
+// take appends a string with its place to a list.
 func take(to *[]string, name string, line int, text string) {
 	*to = append(*to, fmt.Sprintf("%s:%d\n%s", name, line, text))
 }

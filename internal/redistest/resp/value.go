@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Simple is a text that is written as a simple string, such as the OK of a SET.
+// Simple is written as a simple string, such as the OK of a SET.
 type Simple string
 
 // Error is a server's error: its code, a space, and the text.

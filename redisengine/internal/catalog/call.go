@@ -26,7 +26,7 @@ func (e *Catalog) Call(ctx context.Context, q *Queue, s *Shard, sc *store.Script
 	return e.run(ctx, q, s, link.Call{Script: sc.Script, Keys: s.of(sc), Args: args})
 }
 
-// CallOnce is Call without retries, for a caller that can ask other shards while this one is
+// CallOnce is like Call but without retries, for a caller that can ask other shards while this one is
 // unreachable.
 func (e *Catalog) CallOnce(ctx context.Context, q *Queue, s *Shard, sc *store.Script, args ...string) (Reply, error) {
 	return e.run(ctx, q, s, link.Call{Script: sc.Script, Keys: s.of(sc), Args: args, Once: true})

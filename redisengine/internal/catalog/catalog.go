@@ -100,7 +100,7 @@ func (e *Catalog) Read(ctx context.Context, ref duly.QueueRef) (*Queue, error) {
 		e.Cache.Forget(was)
 		return nil, nil
 	}
-	// Equal values keep the cached queue, so concurrent calls go on sharing batches.
+	// Equal values keep the cached queue, so concurrent calls continue sharing batches.
 	if was != nil && was.Value == value {
 		return e.remember(was), nil
 	}

@@ -64,7 +64,7 @@ func (e *Catalog) callSlow(ctx context.Context, q *Queue, s *Shard, slow, reason
 	return e.Call(ctx, q, s, store.ScriptSlow, s.Limits, slow, reason)
 }
 
-// slow is callSlow that reads the closing of the shard. left is how long the shard stays closed, in µs
+// slow is like callSlow, but reads the closing of the shard. left is how long the shard stays closed, in µs
 // on its own clock.
 func (e *Catalog) slow(ctx context.Context, q *Queue, s *Shard, slow, reason string) (
 	c contract.Closing, left int64, err error,

@@ -65,8 +65,8 @@ type storedTopic struct {
 	Groups   []storedGroup `json:"groups,omitempty"`
 }
 
-// storedGroup is a group in a stored configuration. Made is a text, because Lua would round such
-// a number.
+// storedGroup is a group in a stored configuration. Made is a string, because Lua would round a
+// number of this size.
 type storedGroup struct {
 	Name    string          `json:"name"`
 	Birth   string          `json:"birth"`

@@ -34,7 +34,7 @@ func packQueueLimits(w *codec.Packer, c duly.QueueConfig, i int) {
 	w.Integer(paused)
 	w.Integer(int64(part.MaxJobs))
 	w.Integer(int64(part.MaxLeased))
-	// Lua converts a text to a number without rounding the fraction.
+	// Lua converts a string to a number without rounding the fraction.
 	rate := strconv.Itoa(duly.None)
 	if c.Rate.Limited() {
 		rate = strconv.FormatFloat(part.Rate.PerSecond, 'g', -1, 64)

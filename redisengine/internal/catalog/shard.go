@@ -66,7 +66,7 @@ func (s *Shard) meet() {
 // State holds what calls on a shard need. A process may know a hundred thousand queues, but few are
 // in use at a time, and the garbage collector scans all state. The state is therefore created by
 // the first call or waiter. A sweep drops it if no call came since the last sweep. A caller with a
-// dropped state may go on using it.
+// dropped state may continue using it.
 type State struct {
 	names []string // key names in the order of store.ShardKeys
 	Calls any      // the value that Catalog.NewCalls returned

@@ -215,7 +215,7 @@ func (e *Catalog) Replace(ctx context.Context, was *Queue, value string) (*Queue
 	return e.Put(ctx, store.ScriptQueueSet, was.Ref, was.Value, value)
 }
 
-// Put is Replace for a queue that may be new. The script is ScriptQueuePut, which fails in a full
+// Put is like Replace for a queue that may be new. The script is ScriptQueuePut, which fails in a full
 // namespace, or ScriptQueueSet.
 func (e *Catalog) Put(ctx context.Context, sc *store.Script, ref duly.QueueRef, was, value string) (*Queue, error) {
 	before, after := isPush(was), isPush(value)

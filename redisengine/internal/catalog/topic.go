@@ -75,7 +75,7 @@ func (e *Catalog) CallGroup(ctx context.Context, q *Queue, s *Shard, sc *store.L
 	}
 }
 
-// CallGroupOnce is CallGroup without repeats. once is that of [link.Call].
+// CallGroupOnce is like CallGroup but without repeats. once has the meaning of that in [link.Call].
 func (e *Catalog) CallGroupOnce(ctx context.Context, q *Queue, s *Shard, sc *store.LogScript, once bool,
 	args ...string) (Reply, error) {
 	return e.run(
@@ -85,7 +85,7 @@ func (e *Catalog) CallGroupOnce(ctx context.Context, q *Queue, s *Shard, sc *sto
 	)
 }
 
-// WriteGroup is Write for a group.
+// WriteGroup is like Write for a group.
 func (e *Catalog) WriteGroup(ctx context.Context, q *Queue, s *Shard, sc *store.LogScript, args ...string) (r Reply,
 	durable, err error) {
 	all := append([]string{e.Clock(), q.Version, s.Limits, q.View.Group.Name}, args...)
@@ -99,7 +99,7 @@ func (e *Catalog) WriteGroup(ctx context.Context, q *Queue, s *Shard, sc *store.
 	}
 }
 
-// WriteTopic is Write for a topic, with a script that wakes its groups.
+// WriteTopic is like Write for a topic, with a script that wakes its groups.
 func (e *Catalog) WriteTopic(
 	ctx context.Context, q *Queue, s *Shard, sc *store.LogScript, waited bool, args ...string,
 ) (r Reply, durable, err error) {
@@ -118,7 +118,7 @@ func (e *Catalog) StepShard(ctx context.Context, q *Queue, s *Shard) (more bool,
 	return readStep(r, err)
 }
 
-// StepGroup is StepShard for a group. Unless trim is set, it does not trim the log.
+// StepGroup is like StepShard for a group. Unless trim is set, it does not trim the log.
 func (e *Catalog) StepGroup(ctx context.Context, q *Queue, s *Shard, trim bool) (more bool, now, first int64,
 	err error) {
 	kind := "2"

@@ -16,7 +16,7 @@ func Text(m *rueidis.RedisMessage) string {
 	return s
 }
 
-// Integer returns a message's number. It accepts a text and a fraction as well.
+// Integer returns a message's number. It accepts a string and a fraction as well.
 func Integer(m *rueidis.RedisMessage) int64 {
 	if n, err := m.AsInt64(); err == nil {
 		return n

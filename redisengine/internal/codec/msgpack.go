@@ -47,7 +47,7 @@ func (p *Packer) Integer(n int64) {
 	}
 }
 
-// Text packs a text.
+// Text packs a string.
 func (p *Packer) Text(s string) {
 	switch n := len(s); {
 	case n < 32:
@@ -130,7 +130,7 @@ func (u *Unpacker) integer() int64 {
 	return 0
 }
 
-// Text reads a text.
+// Text reads a string.
 func (u *Unpacker) Text() string {
 	switch h := u.head(); {
 	case h&0xe0 == 0xa0:
@@ -151,7 +151,7 @@ func (u *Unpacker) Decimal() int64 {
 	return n
 }
 
-// textOrNo reads a text. It returns ok false for a packed false.
+// textOrNo reads a string. It returns ok false for a packed false.
 func (u *Unpacker) textOrNo() (s string, ok bool) {
 	if u.Rest != "" && u.Rest[0] == 0xc2 {
 		u.Rest = u.Rest[1:]
@@ -172,7 +172,7 @@ func (p *Packer) Bool(yes bool) {
 // Integer reads an integer.
 func (u *Unpacker) Integer() int64 { return u.integer() }
 
-// IsText reports whether a text comes next.
+// IsText reports whether a string comes next.
 func (u *Unpacker) IsText() bool {
 	return u.Rest != "" && (u.Rest[0]&0xe0 == 0xa0 || u.Rest[0] >= 0xd9 && u.Rest[0] <= 0xdb)
 }

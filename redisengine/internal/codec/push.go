@@ -131,7 +131,7 @@ func (j *CallArgs) keep(p *contract.Planned, i int) {
 	}
 }
 
-// atPlace sets a text at an index of a list, and pads the list with empty texts.
+// atPlace sets a string at an index of a list, and pads the list with empty strings.
 func atPlace(list []string, place int, text string) []string {
 	for len(list) < place {
 		list = append(list, "")
@@ -161,7 +161,7 @@ func PushArgs(calls []*CallArgs) []string {
 }
 
 // packAbout packs the properties of all jobs. For most calls the result has no entries, because
-// their jobs are bare, due now and have distinct IDs.
+// their jobs have no options, are due now and have distinct IDs.
 func packAbout(calls []*CallArgs, n int) string {
 	var about Packer
 	about.Array(6)
@@ -175,14 +175,14 @@ func packAbout(calls []*CallArgs, n int) string {
 	} else {
 		about.Integer(0)
 	}
-	// An empty text saves the script from unpacking the usual case.
+	// An empty string saves the script from unpacking the usual case.
 	if string(about) == nothingSpecial {
 		return ""
 	}
 	return string(about)
 }
 
-// nothingSpecial is the packed text of most calls.
+// nothingSpecial is the packed properties of most calls.
 var nothingSpecial = func() string {
 	var about Packer
 	about.Array(6)

@@ -68,7 +68,7 @@ var barePolicy = policy{
 const policyParts = 13
 
 // Pack returns the packed policy. The scripts read the first parts (lua/include/policy.lua). The
-// others keep the exact values for readers.
+// others are the exact values, which only Go reads.
 func (p policy) Pack() string {
 	var w Packer
 	w.Array(policyParts)
@@ -267,7 +267,7 @@ func MillisOrNone(d time.Duration) int64 {
 	return clock.Millis(d)
 }
 
-// Micros returns d in microseconds, rounded up. The servers' clocks are no finer.
+// Micros returns d in microseconds, rounded up. The servers' clocks have no finer resolution.
 func Micros(d time.Duration) int64 {
 	us := int64(d / time.Microsecond)
 	if d%time.Microsecond > 0 {

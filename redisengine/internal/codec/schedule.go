@@ -60,7 +60,7 @@ func TickScore(r *contract.ScheduleRecord) string {
 	return strconv.FormatInt(r.Next, 10)
 }
 
-// IdlePlace is the score of a schedule that fires nothing.
+// IdlePlace returns the score of a schedule that fires nothing.
 func IdlePlace() string { return strconv.Itoa(idlePlace) }
 
 // ScheduleVersion returns a version in its stored form.
@@ -68,7 +68,7 @@ func ScheduleVersion(version int64) string {
 	return string(binary.BigEndian.AppendUint64(nil, uint64(version)))
 }
 
-// ReadScheduleVersion is the reverse of ScheduleVersion.
+// ReadScheduleVersion is the inverse of ScheduleVersion.
 func ReadScheduleVersion(m *rueidis.RedisMessage) int64 {
 	u := Unpacker{Rest: Text(m)}
 	return int64(u.number(8))

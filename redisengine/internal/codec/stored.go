@@ -74,7 +74,7 @@ func (s *Job) read(ref duly.QueueRef, number, record, policyText, run string) er
 	return s.readWith(ref, number, record, p, run)
 }
 
-// readWith is read with a parsed policy.
+// readWith is like read, but with a parsed policy.
 func (s *Job) readWith(ref duly.QueueRef, number, record string, p policy, run string) error {
 	if len(number) != len(s.Number) || !s.readRecord(ref, record, p) {
 		return DamagedJob(ref, number)

@@ -147,7 +147,7 @@ func (e *Inspector) Queues(ctx context.Context, namespace string, p duly.PagePar
 	return page, err
 }
 
-// maxEmptyPages bounds how many pages of names one call of Namespaces reads to find namespaces
+// maxEmptyPages bounds how many pages of names one call to Namespaces reads to find namespaces
 // with queues.
 const maxEmptyPages = 10
 

@@ -442,7 +442,7 @@ func (b *blocker) retire() {
 	case b.turn <- struct{}{}:
 		b.drop()
 		<-b.turn
-	// A call uses the connection, and its end starts the timer again.
+	// A call uses the connection. It restarts the timer when it ends.
 	default:
 	}
 }

@@ -104,7 +104,7 @@ func TestUnblockEndsTheCall(t *testing.T) {
 	awaitBlocked(t, s, 0)
 }
 
-// blocked is a server on which a blocking call returns at the third CLIENT UNBLOCK. The first two
+// blocked returns a server on which a blocking call returns at the third CLIENT UNBLOCK. The first two
 // reach the server before the call, so they end nothing.
 func blocked(t *testing.T, answer any) *redistest.Stub {
 	unblocked := make(chan struct{})
@@ -172,8 +172,8 @@ func TestCanceledBlockReturnsARemovedMember(t *testing.T) {
 	}
 }
 
-// TestBlockKeepsARemovedMember checks that a member which was removed while the caller left is
-// returned.
+// TestBlockKeepsARemovedMember checks that Block returns a member that the server removed while the
+// caller left.
 func TestBlockKeepsARemovedMember(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)

@@ -32,7 +32,7 @@ func refusedOpen(t *testing.T, url string, code duly.Code, names ...string) {
 	}
 }
 
-// hello is a server with these fields in its answer to HELLO.
+// hello returns a server with these fields in its answer to HELLO.
 func hello(t *testing.T, fields ...any) *redistest.Stub {
 	return redistest.NewStub(t, redis70, func(args []string) any {
 		switch {

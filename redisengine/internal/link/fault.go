@@ -26,7 +26,7 @@ func (l *core) fault(call string, v verdict, err error) error {
 	return converted
 }
 
-// refusal is fault that also logs errors which the HTTP server hides from its callers, once a
+// refusal is like fault, but also logs errors which the HTTP server hides from its callers, once a
 // minute. The logged text contains the address of the store.
 func (l *core) refusal(call string, v verdict, err error) error {
 	refused := l.fault(call, v, err)
@@ -40,7 +40,7 @@ func (l *core) refusal(call string, v verdict, err error) error {
 	return refused
 }
 
-// asError is fault without logging.
+// asError is like fault, but without logging.
 func (l *core) asError(v verdict, err error) error {
 	// Close breaks connections itself, so their errors say nothing about the server.
 	if l.closed.Load() && (errors.Is(err, rueidis.ErrClosing) || v.class == unknown || v.class == idle) {

@@ -28,7 +28,7 @@ func testLog(t *testing.T) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), nil))
 }
 
-// stub is a server that answers the scripts of a test with the results of answer, and accepts all
+// stub returns a server that answers the scripts of a test with the results of answer, and accepts all
 // other commands.
 func stub(t *testing.T, version string, answer func(args []string) any) *redistest.Stub {
 	t.Helper()

@@ -44,7 +44,7 @@ func (l *pubsub) Hear(ctx context.Context, channel string, hearing func(), messa
 	return ctx.Err()
 }
 
-// shardSubscription is one call of Hear.
+// shardSubscription is one call to Hear.
 type shardSubscription struct {
 	subscriber
 	hearing    func()
@@ -214,10 +214,10 @@ func (l *pubsub) Subscribe(ctx context.Context, channel string, report func(hear
 	}
 }
 
-// subscription is one call of Subscribe.
+// subscription is one call to Subscribe.
 type subscription struct {
 	subscriber
-	changed chan struct{} // has a value while a call of report is pending
+	changed chan struct{} // has a value while a call to report is pending
 
 	mu      sync.Mutex
 	hearing bool
@@ -366,7 +366,7 @@ func (s *subscription) disconnected() (heard bool) {
 func (s *subscription) ring() {
 	select {
 	case s.changed <- struct{}{}:
-	// A call of report is already pending.
+	// A call to report is already pending.
 	default:
 	}
 }

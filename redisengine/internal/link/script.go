@@ -13,7 +13,7 @@ import (
 // Kind is the type of a key's value.
 type Kind int
 
-// Library is a Redis Functions library: a text that registers functions. The names of the library
+// Library is a Redis Functions library: Lua source that registers functions. The names of the library
 // and its functions are never used for another text.
 type Library struct {
 	Name, Source string
@@ -118,7 +118,7 @@ while i <= #ARGV do
 end
 return lacking`, true)
 
-// mayCall returns the call of mayCallScript for commands.
+// mayCall returns the call to mayCallScript for commands.
 func mayCall(commands [][]string) Call {
 	c := Call{Script: mayCallScript}
 	for _, words := range commands {

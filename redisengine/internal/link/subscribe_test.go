@@ -22,11 +22,11 @@ return 1`, false)
 // hearWithin is the limit for a report: ten times the promised second.
 const hearWithin = 10 * time.Second
 
-// listener is a call of Subscribe, and its reports.
+// listener is a call to Subscribe, and its reports.
 type listener struct {
 	t       *testing.T
 	reports chan bool
-	falls   atomic.Int32 // number of calls of fell
+	falls   atomic.Int32 // number of calls to fell
 	cancel  context.CancelFunc
 	done    chan error
 }

@@ -12,7 +12,7 @@
 //
 // A check reads all entries of a shard, some fifty per read-only script call. Each suspect entry
 // is checked again on its own and, if the caller wants that, repaired in the same script call.
-// Other callers therefore go on working, and Check does not report a job that they move. A repair
+// Other callers therefore continue working, and Check does not report a job that they move. A repair
 // does what callers would have seen anyway: a job in no set becomes ready as after a stall, an
 // unreadable one becomes a dead letter, and an entry without a job is removed. A removed job counts
 // as dropped and is logged.

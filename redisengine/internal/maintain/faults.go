@@ -38,7 +38,7 @@ type silent struct {
 
 // TopicMaintainer sweeps and checks the topics of a namespace.
 type TopicMaintainer interface {
-	// SweepTopics makes the due steps of a namespace's topics. n is the number of the sweep.
+	// SweepTopics runs the due steps of a namespace's topics. n is the number of the sweep.
 	SweepTopics(ctx context.Context, namespace string, n uint64) error
 	// CheckTopics checks the topics, and repairs them if repair is set. It returns how many
 	// messages it has checked.

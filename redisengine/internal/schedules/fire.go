@@ -50,7 +50,7 @@ func (e *Schedules) DueSchedules(ctx context.Context, ref duly.QueueRef, shard i
 	return due, err
 }
 
-// reading is the clock that an answer gave.
+// reading returns the clock that an answer gave.
 func (e *Schedules) reading(us int64, asked time.Duration) store.Reading {
 	return store.Reading{Now: us, Sent: asked, Received: e.Local().Mono()}
 }

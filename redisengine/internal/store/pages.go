@@ -18,7 +18,7 @@ func (e *Store) Names(ctx context.Context, key string, none func(name string) bo
 	return e.NamesBehind(ctx, key, none, p)
 }
 
-// NamesBehind is Names for a cursor that need not be a name in this list.
+// NamesBehind is like Names for a cursor that need not be a name in this list.
 func (e *Store) NamesBehind(
 	ctx context.Context, key string, none func(name string) bool, p duly.PageParams,
 ) (page duly.NamePage, err error) {

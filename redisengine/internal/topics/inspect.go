@@ -37,7 +37,7 @@ var (
 	}
 )
 
-// readNumbers unpacks numbers. One of them may be a text, which it returns.
+// readNumbers unpacks numbers. One of them may be a string, which it returns.
 func readNumbers(packed string, names []string) (n numbers, text string) {
 	u := codec.Unpacker{Rest: packed}
 	size := u.Array()

@@ -44,7 +44,7 @@ type room struct {
 	waiting   int           // number of waiting Reads
 	left      int           // how often the number of waiting Reads fell to zero
 	end       func()        // ends the subscription; nil if there is none
-	hears     bool          // whether announcements arrive
+	hears     bool          // whether the process is subscribed to announcements
 	shards    int           // number of the topic's shards; 0 if no watcher runs
 	// Whether messages may have been missed; the next poll is then due at once and wakes all Reads.
 	missed  bool

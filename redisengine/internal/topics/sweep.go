@@ -14,7 +14,7 @@ import (
 // their dead copies grow too old.
 const stepAll = 20
 
-// SweepTopics makes the due steps of a namespace's topics, and finishes interrupted destructions.
+// SweepTopics runs the due steps of a namespace's topics, and finishes interrupted destructions.
 // One call per shard returns which groups have work.
 func (e *Topics) SweepTopics(ctx context.Context, namespace string, n uint64) (failed error) {
 	note := func(err error) {
@@ -44,7 +44,7 @@ func (e *Topics) SweepTopics(ctx context.Context, namespace string, n uint64) (f
 	return failed
 }
 
-// sweep makes the due steps of one topic.
+// sweep runs the due steps of one topic.
 func (e *Topics) sweep(ctx context.Context, q *catalog.Queue, all bool) error {
 	q, err := e.forgetGone(ctx, q)
 	if err != nil {

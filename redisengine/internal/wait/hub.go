@@ -141,7 +141,7 @@ func (h *Hub) Go(f func()) {
 	}
 }
 
-// goLocked is Go for a caller that holds the lock and has checked that the hub is open.
+// goLocked is like Go for a caller that holds the lock and has checked that the hub is open.
 func (h *Hub) goLocked(f func()) {
 	// The count rises before the goroutine starts, so that a test never sees the hub idle between
 	// the two.

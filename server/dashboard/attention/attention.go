@@ -28,7 +28,7 @@ type Queue struct {
 
 // Server is what is known of the server at a look.
 type Server struct {
-	// Slow is the 99th percentile of the calls of the engine in the last [CallWindow], 0 without a call.
+	// Slow is the 99th percentile of the calls to the engine in the last [CallWindow], 0 without a call.
 	Slow time.Duration
 	// Refused is when the engine last refused a job as full or not_durable, Reset when it was last reset. They are zero
 	// for never.

@@ -181,7 +181,7 @@ func (n *namespace) read(r *reader) {
 	}
 }
 
-// moments are those that a restart must not lose.
+// moments returns the times that must survive a restart.
 func (r *Recent) moments() []*time.Time {
 	return []*time.Time{&r.Waiting, &r.Full, &r.Paused, &r.Died, &r.Dropped}
 }
@@ -241,7 +241,7 @@ func (s *series) read(from *reader) {
 	}
 }
 
-// reader reads numbers from a text. After a fault everything is zero.
+// reader reads numbers from a string. After a fault everything is zero.
 type reader struct {
 	text []byte
 	err  error

@@ -37,8 +37,8 @@ type Config struct {
 	Path string
 	// Memory bounds the series, in bytes.
 	Memory int64
-	// Lateness returns how late this process delivered the jobs of a namespace: counts by the buckets of Bounds, and one
-	// for longer times. Nil: the charts have no percentiles.
+	// Lateness returns how late this process delivered the jobs of a namespace: counts by the buckets of Bounds, and
+	// one for longer times. Nil: the charts have no percentiles.
 	Lateness func(namespace string) []uint64
 	Bounds   []time.Duration
 }
@@ -339,7 +339,7 @@ func (h *History) upkeep() {
 	}
 }
 
-// Quantile returns a percentile of a histogram, NaN without a count. Inside of a bucket it takes even distances.
+// Quantile returns a percentile of a histogram, NaN without a count. Inside a bucket it takes even distances.
 func Quantile(q float64, counts []float32, bounds []time.Duration) float64 {
 	total := 0.0
 	for _, n := range counts {

@@ -294,7 +294,7 @@ func TestClockSteps(t *testing.T) {
 						}
 					}
 				}
-				// A step forwards while no process ran is no different from a downtime.
+				// A step forwards while no process ran does not differ from a downtime.
 				marks := r.Chart("shop", "", Ranges[2]).Marks
 				if !restart && (len(marks) != 1 || marks[0].By != step) || restart && step < 0 && len(marks) != 1 {
 					t.Errorf("the marks are %v", marks)

@@ -85,7 +85,7 @@ func (c context) advance(text string) (context, error) {
 	return c, nil
 }
 
-// step reads the next token of a text.
+// step reads the next token of a string.
 func (c context) step(text string) (context, string, error) {
 	switch c.state {
 	case inText:

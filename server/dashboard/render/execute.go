@@ -97,7 +97,7 @@ func (e *execution) loop(n *parse.RangeNode, f frame) error {
 	return nil
 }
 
-// print writes a value. A URL must be a Path, because escaping does not make a text a URL of the dashboard.
+// print writes a value. A URL must be a Path, because escaping does not make a string a URL of the dashboard.
 func (e *execution) print(n *parse.ActionNode, f frame) error {
 	v, err := e.pipe(n.Pipe, f)
 	if err != nil {

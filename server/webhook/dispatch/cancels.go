@@ -34,7 +34,7 @@ type cancelWatcher struct {
 	lastUse map[string]time.Duration
 	running sync.WaitGroup
 
-	reports sync.Mutex // held during each call of watch
+	reports sync.Mutex // held during each call to watch
 	watch   contract.CancelWatch
 }
 

@@ -91,7 +91,7 @@ func TestLimitBoundsTheTries(t *testing.T) {
 	}
 	r.pass("other")
 	passes[0].Done(good)
-	passes[0].Done(good) // a second call of Done is ignored
+	passes[0].Done(good) // a second call to Done is ignored
 	if s := r.state("h"); s.InFlight != 3 || s.Limit != 4 || !s.Open {
 		t.Errorf("%+v, want 3 tries in flight", s)
 	}

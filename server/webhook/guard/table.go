@@ -41,7 +41,7 @@ var table = []class{
 	{"local NAT64", ranges("64:ff9b:1::/48")},
 }
 
-// unallocated is the class of an IPv6 address outside of the table and of unicast.
+// unallocated is the class of an IPv6 address outside the table and of unicast.
 const unallocated = "not allocated"
 
 // unicast has the IPv6 addresses that IANA allocates to hosts.

@@ -54,7 +54,7 @@ func roundDuration(d time.Duration) string {
 	return d.Round(10 * time.Millisecond).String()
 }
 
-// clean returns at most size bytes of a text, as UTF-8 without control characters and
+// clean returns at most size bytes of a string, as UTF-8 without control characters and
 // private texts. It cuts last, because a cut in a secret would leave the secret's
 // beginning.
 func clean(text string, size int, private []string) string {

@@ -25,7 +25,7 @@ var (
 	ErrDamaged = errors.New("the sealed text is damaged or belongs to another place; rotate the secret")
 )
 
-// Place says what a sealed text is for. A text can be opened only with its own Place.
+// Place says what a sealed text is for. The text can be opened only with its own Place.
 type Place struct {
 	// Kind says what the text is: "secret" or "headers".
 	Kind string

@@ -42,7 +42,7 @@ func headers(t testing.TB, r *seal.Ring, s sign.Set, v sign.Versions, id string,
 	return h
 }
 
-// oracle is a receiver with the public Go library.
+// oracle returns a receiver with the public Go library.
 func oracle(t testing.TB, secret sign.Secret) *standardwebhooks.Webhook {
 	t.Helper()
 	w, err := standardwebhooks.NewWebhook(secret.Reveal())

@@ -114,7 +114,7 @@ func newMAC(key []byte) *mac {
 	return m
 }
 
-// sum returns the signature of a text in two parts.
+// sum returns the signature of a string in two parts.
 func (m *mac) sum(head, body []byte) []byte {
 	h := m.hashes.Get().(hash.Hash)
 	defer m.hashes.Put(h)

@@ -1,7 +1,7 @@
 // Package target stores the registered targets of HTTP push and the secrets of namespaces, and
 // finds the destinations of jobs.
 //
-// An engine stores a target as a version and a text, which only this package parses. Headers and
+// An engine stores a target as a version and a string, which only this package parses. Headers and
 // secrets of targets are sealed (package seal) before an engine gets them, each for its namespace,
 // target and generation. The record without a name has the secret of its namespace.
 //

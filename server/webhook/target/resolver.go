@@ -56,7 +56,7 @@ func (r *Resolver) Close() {
 // queue has the destinations in the configuration of a queue.
 type queue struct{ url, onDone, onDead string }
 
-// prepared is a record with its headers opened and its URL parsed.
+// prepared is a record with decrypted headers and a parsed URL.
 type prepared struct {
 	version   int64
 	record    *record
@@ -121,8 +121,8 @@ func (r *Resolver) Destination(ctx context.Context, namespace, text string) (*we
 	if err != nil {
 		return nil, err
 	}
-	// Only jobs wait for a disabled target. The method Target, for tests of targets, does not come
-	// here.
+	// Jobs wait while their target is disabled. A test of a target uses the method Target instead, so
+	// it also works for a disabled one.
 	if p.record.Disabled {
 		return nil, &dispatch.Postponed{Reason: dispatch.Disabled, Target: name}
 	}

@@ -194,7 +194,7 @@ func (s *Store) update(
 ) error {
 	for try := 0; ; try++ {
 		r, version, err := s.read(ctx, namespace, name)
-		// Version 0 means that the record must still be missing.
+		// Version 0 means that the record must not exist yet.
 		if create && errors.Is(err, duly.ErrNotFound) {
 			r, err = &record{}, nil
 		}

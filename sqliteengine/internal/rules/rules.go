@@ -181,7 +181,7 @@ func HasEntries(rules []byte) bool {
 	return n <= 0 || bits&^(knownRules&^(hasID|hasOrderKey|hasMerge)) != 0
 }
 
-// unpackFields is Unpack for a given set of known bits.
+// unpackFields is like Unpack for a given set of known bits.
 func unpackFields(b []byte, p *contract.Planned, known uint64) (alias string, err error) {
 	// A field without a bit has its default.
 	p.Tries, p.MaxStalls, p.Backoff = duly.DefaultTries, duly.DefaultMaxStalls, duly.DefaultBackoff
@@ -302,7 +302,7 @@ func (r *unpacker) headers() map[string]string {
 	return h
 }
 
-// AppendText appends a text with its length.
+// AppendText appends a string with its length.
 func AppendText(b []byte, text string) []byte {
 	w := packer(b)
 	w.text(1, text)

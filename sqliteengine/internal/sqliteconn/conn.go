@@ -189,7 +189,7 @@ func (c *Conn) Checkpoint(mode CheckpointMode) (log, moved int, err error) {
 	return int(*(*int32)(at(c.out))), int(*(*int32)(at(c.out + 4))), nil
 }
 
-// at converts an address outside of the Go heap to a pointer. The conversion goes through memory,
+// at converts an address outside the Go heap to a pointer. The conversion goes through memory,
 // because vet reports a direct conversion.
 func at(p uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
 

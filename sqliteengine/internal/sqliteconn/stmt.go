@@ -125,7 +125,7 @@ func (s *Stmt) BlobOrNull(i int, b []byte) *Stmt {
 	return s.Blob(i, b)
 }
 
-// Text binds a text.
+// Text binds a string.
 func (s *Stmt) Text(i int, v string) *Stmt {
 	p := s.copy(unsafe.StringData(v), len(v))
 	if p != 0 {
@@ -134,7 +134,7 @@ func (s *Stmt) Text(i int, v string) *Stmt {
 	return s
 }
 
-// TextOrNull binds a text, or NULL for an empty one.
+// TextOrNull binds a string, or NULL for an empty one.
 func (s *Stmt) TextOrNull(i int, v string) *Stmt {
 	if v == "" {
 		return s.Null(i)

@@ -182,7 +182,7 @@ func TestBenchRejectsInvalidFlags(t *testing.T) {
 	r.golden("bench-misuse")
 }
 
-// measured is a report as it might be.
+// measured returns a sample report.
 func measured() *bench.Report {
 	r := &bench.Report{
 		URL: "sqlite:bench.db", Machine: bench.Machine{OS: "linux", Arch: "amd64", CPUs: 2, Go: "go1.26"}, Repeat: 3,
@@ -243,7 +243,7 @@ func spreadResult() bench.Result {
 	}}
 }
 
-// gauged is a report of a server with a gauge, compared with no backlog.
+// gauged returns a report of a server with a gauge, compared with no backlog.
 func gauged(counts bool) *bench.Report {
 	r := measured()
 	r.URL, r.Disk, r.SyncDelay, r.Load.Reopened = "redis+cluster://10.0.0.1", nil, 0, false

@@ -44,7 +44,7 @@ func (c *console) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// until waits for a text, and returns everything so far.
+// until waits for a string, and returns everything so far.
 func (c *console) until(t *testing.T, text string) string {
 	t.Helper()
 	deadline := time.After(time.Minute)

@@ -31,7 +31,7 @@ type hintError struct {
 
 func (e hintError) Unwrap() error { return e.error }
 
-// withHint sets the hint of an error. An empty format is no hint: the error's own text
+// withHint sets the hint of an error. An empty format means no hint: the error's own text
 // says what to do.
 func withHint(err error, format string, args ...any) error {
 	if err == nil {

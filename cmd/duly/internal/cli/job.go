@@ -78,7 +78,7 @@ func jobCancelCommand(a *app) *cobra.Command {
 	return a.cancelJobs(`  duly job cancel orders close-4711`)
 }
 
-// cancelCommand is job cancel under a shorter name.
+// cancelCommand returns job cancel under a shorter name.
 func cancelCommand(a *app) *cobra.Command { return a.cancelJobs(`  duly cancel orders close-4711`) }
 
 func (a *app) cancelJobs(examples string) *cobra.Command {

@@ -33,7 +33,7 @@ func jobListCommand(a *app) *cobra.Command {
   duly job list emails --state dead --limit none --bodies --json > dead.ndjson`)
 }
 
-// jobsCommand is job list under a shorter name.
+// jobsCommand returns job list under a shorter name.
 func jobsCommand(a *app) *cobra.Command {
 	return a.jobList("jobs QUEUE", `  duly jobs emails
   duly jobs emails --state dead`)

@@ -138,7 +138,7 @@ func findName(ctx context.Context, name string, list listNames) (near string, ex
 	return suggestion.Best(), exists, err
 }
 
-// findQueue is findName for the queues of the session's namespace.
+// findQueue is like findName for the queues of the session's namespace.
 func findQueue(ctx context.Context, s *session, name string) (near string, exists bool, err error) {
 	return findName(ctx, name, func(page duly.PageParams) (duly.NamePage, error) {
 		return s.Queues(ctx, s.namespace, page)
@@ -205,7 +205,7 @@ func (a *app) note(format string, args ...any) {
 	fmt.Fprintf(a.env.Stderr, "%s\n", oneLine(fmt.Sprintf(format, args...)))
 }
 
-// noteOnTerminal is note for people: it prints nothing unless standard error is a
+// noteOnTerminal is like note for people: it prints nothing unless standard error is a
 // terminal.
 func (a *app) noteOnTerminal(format string, args ...any) {
 	if !a.json && a.env.Terminal(a.env.Stderr) {

@@ -165,7 +165,7 @@ func (a *app) watchMove(ctx context.Context, p *printer, admin Admin, m contract
 
 		moves, err := admin.Moves(ctx, m.Namespace)
 
-		// An interrupt is no failure of the move. It only ends the view.
+		// An interrupt does not fail the move. It only ends the view.
 		if ctx.Err() != nil {
 			return a.endWatch(ctx, m.Namespace)
 		}

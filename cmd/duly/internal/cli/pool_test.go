@@ -132,7 +132,7 @@ func TestPoolMoveWaitsForEnd(t *testing.T) {
 	}
 }
 
-// fakeMove is the admin side of a server. Each call of Moves returns the next state.
+// fakeMove is the admin side of a server. Each call to Moves returns the next state.
 type fakeMove struct {
 	Admin
 	states []contract.MoveState

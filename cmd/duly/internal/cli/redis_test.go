@@ -146,7 +146,7 @@ func TestQueuesListsAllButFailed(t *testing.T) {
 	}
 }
 
-// realTop is real for a command that waits on the clock once.
+// realTop is like real for a command that waits on the clock once.
 func (r *rig) realTop(args ...string) (code int, stdout, stderr string) {
 	r.t.Helper()
 	before := r.clock.Timers()

@@ -42,7 +42,7 @@ func (l *lines) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-// next waits for a line that contains a text. It removes all lines up to it.
+// next waits for a line that contains a string. It removes all lines up to it.
 func (l *lines) next(t *testing.T, text string) string {
 	t.Helper()
 	limit := time.NewTimer(20 * time.Second)

@@ -48,7 +48,7 @@ func (r *rig) remoteEnv(env Env) Env {
 	return env
 }
 
-// runRemote is run for a command that uses the server.
+// runRemote is like run for a command that uses the server.
 func (r *rig) runRemote(args ...string) (code int, stdout, stderr string) {
 	r.t.Helper()
 	var out, errs strings.Builder

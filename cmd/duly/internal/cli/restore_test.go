@@ -36,7 +36,7 @@ func restoreRig(t *testing.T) (r *rig, store, backup string) {
 	return r, store, backup
 }
 
-// names are the IDs of the jobs of a store.
+// names returns the IDs of the jobs of a store.
 func (r *rig) names(store string) string {
 	r.t.Helper()
 	code, out, errs := r.real("job", "list", "q", "--json", "--url", open.File(store))

@@ -21,7 +21,7 @@ func scheduleCommand(a *app) *cobra.Command {
 		scheduleDeleteCommand(a), schedulePruneCommand(a))
 }
 
-// withSchedules is withEngine for a command about schedules. create allows it to create the
+// withSchedules is like withEngine for a command about schedules. create allows it to create the
 // file of the engine.
 func (a *app) withSchedules(
 	ctx context.Context, create bool, do func(s *session, schedules duly.Scheduler) error,

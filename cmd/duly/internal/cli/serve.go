@@ -342,7 +342,7 @@ func (a *app) printBanner(p *printer, s *server.Server, c *config.Loaded, engine
 	return p.flush()
 }
 
-// adminLine is the admin address, with the dashboard.
+// adminLine returns the line that serve prints about the admin address and the dashboard.
 func adminLine(s *server.Server, c *config.Loaded) string {
 	if c.UI.Enabled == "off" {
 		return s.AdminURL()

@@ -167,7 +167,7 @@ func TestFailedServeLeavesNoFolder(t *testing.T) {
 		"nobody answers":             {"--addr", free, "--admin-addr", free, "--engine", "elsewhere:"},
 		"no token for others":        {"--addr", "0.0.0.0:0", "--admin-addr", free, "--engine", "model:"},
 	} {
-		run := r.real // on a file
+		run := r.real // with an engine on a file
 		if slices.Contains(args, "--engine") {
 			run = r.run
 		}

@@ -28,7 +28,7 @@ func (s *session) topics() (contract.Topics, error) {
 	return topics, nil
 }
 
-// withTopics is withEngine for a command about topics. create allows it to create the file
+// withTopics is like withEngine for a command about topics. create allows it to create the file
 // of the engine.
 func (a *app) withTopics(ctx context.Context, create bool, do func(s *session, topics contract.Topics) error) error {
 	return a.withSession(ctx, create, func(s *session) error {
@@ -309,10 +309,10 @@ func (a *app) trim(ctx context.Context, p *printer, s *session, topics contract.
 	return nil
 }
 
-// trimStep returns the engine's trim step: a call to the server, or Step for an engine with
-// a storage.
+// trimStep returns the function that trims a topic: a call to the server, or Step for an engine in
+// this process.
 func trimStep(s *session) (func(context.Context, duly.QueueRef) (more bool, err error), error) {
-	// A server has a route for it. An engine in this process trims in Step.
+	// A server has a route for trims. An engine in this process trims in Step.
 	switch e := s.Engine.(type) {
 	case interface {
 		Trim(ctx context.Context, topic duly.QueueRef) (more bool, err error)

@@ -46,7 +46,7 @@ func (a *app) versionFlag(root *cobra.Command) {
 			return help(cmd, args)
 		}
 
-		// This function runs outside of command, which sets started for the others.
+		// This function runs outside command, which sets started for the others.
 		a.started = true
 		p := a.newPrinter()
 		return errors.Join(a.printVersion(p), p.flush())

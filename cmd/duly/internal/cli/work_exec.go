@@ -47,7 +47,7 @@ type executor struct {
 // errStopping is the error of a command that is not started after killAll.
 var errStopping = errors.New("duly is stopping")
 
-// run is the handler of every queue. Each command leads a process group, so that the
+// run handles the jobs of every queue. Each command leads a process group, so that the
 // processes that it starts end with it.
 func (x *executor) run(ctx context.Context, d *worker.Delivery) error {
 	cmd := x.command(ctx)
@@ -237,7 +237,7 @@ func (t *tailWriter) Write(b []byte) (int, error) {
 
 // text returns the kept text. It leaves room for the exit status before it.
 func (t *tailWriter) text() string {
-	// The end of a text says more than its beginning.
+	// The end of a string says more than its beginning.
 	const statusLen = 64
 	kept := t.kept[max(0, len(t.kept)-(t.limit-statusLen)):]
 	return strings.ToValidUTF8(strings.TrimSpace(string(kept)), "?")

@@ -134,7 +134,7 @@ func parseDuration(s *Setting, raw any) (any, string) {
 }
 
 func parseCount(s *Setting, raw any) (any, string) {
-	// A file has a number. Variables and flags have a text.
+	// A file has a number. Variables and flags have a string.
 	n, ok := raw.(int64)
 	if value, isText := raw.(string); isText {
 		var err error
@@ -202,7 +202,7 @@ func formatSize(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// parseNetworks accepts a list, or a text with commas.
+// parseNetworks accepts a list, or a string with commas.
 func parseNetworks(_ *Setting, raw any) (any, string) {
 	list, ok := raw.([]any)
 	if value, isText := raw.(string); isText {

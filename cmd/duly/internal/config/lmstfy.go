@@ -129,7 +129,7 @@ func (f *lmstfyFile) text(key string) string {
 	value, ok := f.get(key)
 	text, isText := value.(string)
 
-	// If the key is missing, value is not a text either, but that is not an error.
+	// If the key is missing, value is not a string either, but that is not an error.
 	if ok && !isText {
 		f.addError(key, "is %s, must be text in quotes", quote(value))
 	}

@@ -33,7 +33,7 @@ type Sources struct {
 // Value is the value of a setting, for printing.
 type Value struct {
 	Setting *Setting
-	// Text is the value in the syntax of the file, without secrets. "" is no value.
+	// Text is the value in the syntax of the file, without secrets. "" means that there is no value.
 	Text   string
 	Origin Origin
 }

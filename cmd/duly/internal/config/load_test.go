@@ -75,7 +75,7 @@ func (s *fixture) errors() []string {
 	return lines
 }
 
-// withoutFolder removes the file's folder from a text.
+// withoutFolder removes the file's folder from a string.
 func (s *fixture) withoutFolder(text string) string {
 	return strings.ReplaceAll(text, filepath.Dir(s.file)+string(filepath.Separator), "")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// parsePools accepts a table of names and URLs, or a text with NAME=URL items that are
+// parsePools accepts a table of names and URLs, or a string with NAME=URL items that are
 // separated by spaces.
 func parsePools(_ *Setting, raw any) (any, string) {
 	pools := map[string]string{}

@@ -93,7 +93,7 @@ func tracesURL(getenv func(string) string) string {
 	return ""
 }
 
-// readHeaders adds the name=value pairs of a text to header. Values are escaped as in
+// readHeaders adds the name=value pairs of a string to header. Values are escaped as in
 // a URL. It returns false if the text has another form.
 func readHeaders(header http.Header, text string) bool {
 	for pair := range strings.SplitSeq(text, ",") {

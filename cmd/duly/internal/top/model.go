@@ -181,10 +181,10 @@ func sumRows(rows []row) row {
 	return t
 }
 
-// Command is the result of a key for the caller of HandleKey.
+// Command is what the caller of HandleKey has to do after a key.
 type Command int
 
-// The commands that a key causes.
+// The commands.
 const (
 	Nothing Command = iota // only draws the view
 	Quit

@@ -112,7 +112,7 @@ func (l *LiveView) Run(ctx context.Context, first *Sample) error {
 			timer.Reset(l.Model.Interval)
 		case <-timer.C:
 			if l.Model.Frozen() {
-				// The timer goes on, because a key may end the freeze.
+				// The timer continues, because a key may end the freeze.
 				timer.Reset(l.Model.Interval)
 			} else {
 				take()

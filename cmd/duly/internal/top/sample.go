@@ -164,7 +164,7 @@ func (s *Sampler) readEach(ctx context.Context, into *Sample) error {
 	wg.Wait()
 
 	for i := range queues {
-		// A queue or a group that was destroyed since the list is no failure.
+		// A queue or a group that was destroyed after the list was read is not a failure.
 		if !errors.Is(queues[i].Err, duly.ErrNotFound) {
 			into.add(&queues[i])
 		}

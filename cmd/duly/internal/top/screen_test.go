@@ -77,7 +77,7 @@ func (f *fakeTerminal) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// sequence executes the escape sequence at the beginning of a text.
+// sequence executes the escape sequence at the beginning of a string.
 func (f *fakeTerminal) sequence(text string, x, y *int) (rest string, ok bool) {
 	for _, s := range []struct {
 		text string

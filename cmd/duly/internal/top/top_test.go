@@ -299,7 +299,7 @@ type rig struct {
 	*fakeTerminal
 	clock  *clock.Fake
 	engine *model.Engine
-	broken chan error // errors of the next calls of Queues
+	broken chan error // errors of the next calls to Queues
 	log    chan string
 	ended  chan error
 	cancel context.CancelFunc

@@ -118,7 +118,7 @@ func (f *Format) line(width int, spans ...span) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// truncate returns the beginning of a text that fits.
+// truncate returns the beginning of a string that fits.
 func truncate(text string, width int) string {
 	if utf8.RuneCountInString(text) <= width {
 		return text
