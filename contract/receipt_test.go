@@ -26,8 +26,8 @@ func TestReceiptIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// C4.36: a text that is not exactly a receipt is refused.
-func TestReceiptRefusesEveryOtherText(t *testing.T) {
+// C4.36: a string that is not exactly a receipt is refused.
+func TestParseReceiptRefusesInvalidText(t *testing.T) {
 	t.Parallel()
 	const number = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 	for _, r := range []duly.Receipt{

@@ -137,6 +137,6 @@ func (s *scene) unchanged(what string, f func()) {
 	before := s.dump()
 	f()
 	if after := s.dump(); after != before {
-		s.Errorf("%s has changed something.\nbefore:\n%s\nafter:\n%s", what, before, after)
+		s.Errorf("%s changed the state.\nbefore:\n%s\nafter:\n%s", what, before, after)
 	}
 }

@@ -312,7 +312,7 @@ func scheduleStats(s *scene) {
 	check("after a tick", 1, tick.Add(24*time.Hour))
 
 	// A tick counts in NextTick only, because no job exists before it (C4.57).
-	same(s, "a tick is no job", s.stats().NextDue.IsZero(), true)
+	same(s, "a tick is not a job", s.stats().NextDue.IsZero(), true)
 }
 
 func scheduleWakeTests() []test {

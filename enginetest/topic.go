@@ -471,6 +471,6 @@ func (s *scene) topicUnchanged(what string, f func()) {
 	before := s.dumpTopic()
 	f()
 	if after := s.dumpTopic(); after != before {
-		s.Errorf("%s has changed something.\nbefore:\n%s\nafter:\n%s", what, before, after)
+		s.Errorf("%s changed the state.\nbefore:\n%s\nafter:\n%s", what, before, after)
 	}
 }

@@ -463,7 +463,7 @@ func retainFloor(s *scene) {
 	same(s, "the position", f.Position.String(), positions[0])
 	same(s, "the messages that only this group needs", f.Alone, 3)
 	if f.Since.After(start) || f.Since.Before(start.Add(-time.Minute)) {
-		s.Errorf("the group holds back the retention since %s, want at most a minute before %s", f.Since, start)
+		s.Errorf("the group has been holding back retention since %s, want at most a minute before %s", f.Since, start)
 	}
 
 	// Now the other group needs the oldest message.

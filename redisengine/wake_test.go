@@ -115,7 +115,7 @@ func TestMarkerMatchesTheDeliverableJobs(t *testing.T) {
 				duly.Update{Delay: &d}))
 		}, "later 70"},
 		{"promote", func() { s.must(s.e.Promote(ctx, q, ids[0])) }, "now 1, later 70"},
-		{"push of three plain ones", func() { s.push(duly.Job{}, duly.Job{}, duly.Job{}) }, "now 4, later 70"},
+		{"push of three plain jobs", func() { s.push(duly.Job{}, duly.Job{}, duly.Job{}) }, "now 4, later 70"},
 		{"push of others", func() { s.push(duly.Job{Priority: 1}, duly.Job{Priority: 2}) }, "now 6, later 70"},
 		{"reserve, with what it leaves", func() { ds = s.reserve(2) }, "now 4, later 60"},
 		{"settle: a nack due now", func() { s.settle(ds[0], duly.Nack) }, "now 5, later 60"},
@@ -133,12 +133,12 @@ func TestMarkerMatchesTheDeliverableJobs(t *testing.T) {
 			"now 6, later 60"},
 		{"purge", func() { _, err := s.e.Purge(ctx, q, duly.StateReady, 4); s.must(err) }, "now 2, later 60"},
 		{"requeue", func() { _, err := s.e.Requeue(ctx, q, duly.RequeueParams{N: 1}); s.must(err) }, "now 3, later 60"},
-		{"delete of one that is ready", func() {
+		{"delete of a ready job", func() {
 			page, err := s.e.List(ctx, q, duly.ListParams{State: duly.StateReady})
 			s.must(err)
 			s.must(s.e.Delete(ctx, q, page.Jobs[0].ID))
 		}, "now 2, later 60"},
-		{"reserve of all", func() { s.reserve(9) }, "later 60"},
+		{"reserve of all jobs", func() { s.reserve(9) }, "later 60"},
 		{"step, when leases have run out and one has fallen due", func() {
 			s.clock.Advance(81 * time.Second)
 			_, err := s.e.Step(ctx, q)

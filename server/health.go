@@ -17,7 +17,7 @@ import (
 const readyText = "It answers 503 while the server stops, and for a minute after it has found the store reset: " +
 	"the stored jobs are lost then. With several pools the default one has to answer. " +
 	"The answer names the others that do not, and the status is degraded. " +
-	"It is also degraded while the disk is full: pushes are refused as full and workers go on, so the answer stays 200."
+	"It is also degraded while the disk is full: pushes are refused as full, workers continue, and the answer is 200."
 
 func (s *Server) healthRoutes() []route.Route {
 	return []route.Route{

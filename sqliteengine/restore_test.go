@@ -309,10 +309,10 @@ func refusalsOfRestore() map[string]refusalOfRestore {
 		"the backup is empty": {func(r *restoring, _ *RestoreParams) {
 			r.must(os.Truncate(r.backup, 0))
 		}, duly.ErrCorrupt, "backup.db is not a file of duly: it is empty"},
-		"the backup is no store": {func(r *restoring, _ *RestoreParams) {
+		"the backup is not a store": {func(r *restoring, _ *RestoreParams) {
 			r.must(os.WriteFile(r.backup, []byte("my thesis"), 0o600))
 		}, duly.ErrCorrupt, "backup.db is not a file of duly: it is not a SQLite file"},
-		"what is brought is no store": {func(_ *restoring, p *RestoreParams) {
+		"the brought file is not a store": {func(_ *restoring, p *RestoreParams) {
 			p.From, p.Reader = "standard input", strings.NewReader("my thesis")
 		}, duly.ErrCorrupt, "standard input is not a file of duly"},
 		"what is brought breaks": {func(_ *restoring, p *RestoreParams) {

@@ -233,7 +233,7 @@ func unknown(rules map[rule]clause, files []source) []string {
 	var faults []string
 	for r, at := range anywhere {
 		if _, ok := rules[r]; !ok {
-			faults = append(faults, fmt.Sprintf("%s names %s, which is no rule of %s", at, r, contractFile))
+			faults = append(faults, fmt.Sprintf("%s names %s, which is not a rule of %s", at, r, contractFile))
 		}
 	}
 	return faults
@@ -248,7 +248,7 @@ func TestContractIsNumbered(t *testing.T) {
 	}
 	for r := range provenElsewhere {
 		if c, ok := rules[r]; !ok || !c.built {
-			t.Errorf("the list of rules that are proven elsewhere names %s, which is no rule, or not built yet", r)
+			t.Errorf("the list of rules that are proven elsewhere names %s, which is not a rule, or not built yet", r)
 		}
 	}
 	built := 0

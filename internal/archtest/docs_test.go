@@ -63,7 +63,7 @@ func TestEveryErrorCodeIsExplained(t *testing.T) {
 	}
 	for code := range explained {
 		if !promised[code] {
-			t.Errorf("docs/troubleshooting.md explains %s, which is no code of %s", code, contractFile)
+			t.Errorf("docs/troubleshooting.md explains %s, which is not a code of %s", code, contractFile)
 		}
 	}
 }

@@ -63,7 +63,7 @@ func parseMacro(fields []string) (*Expr, error) {
 	expansion, ok := macros[fields[0]]
 	switch {
 	case fields[0] == "@reboot":
-		return nil, bad("is \"@reboot\", which has no moment; %s", macroForms)
+		return nil, bad("is \"@reboot\", which has no fixed time; %s", macroForms)
 	case !ok:
 		return nil, bad("is %.40q, which is not a macro; %s", fields[0], macroForms)
 	case len(fields) > 1:

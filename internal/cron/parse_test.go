@@ -101,7 +101,7 @@ var invalid = []struct {
 	{"0 0 * *", []string{"4 fields", "5 fields (minute, hour, day of month, month, day of week) or 6 (second first)"}},
 	{"0 0 0 1 1 * 2027", []string{"7 fields", "5 fields (", "6 (", "leave out the year"}},
 	{"0 0 0 1 1 * 2027 1", []string{"8 fields"}},
-	{"@reboot", []string{"@reboot", "no moment", "@daily", "@every 5m"}},
+	{"@reboot", []string{"@reboot", "no fixed time", "@daily", "@every 5m"}},
 	{"@Daily", []string{`"@Daily"`, "not a macro", "@daily"}},
 	{"@daily 5", []string{`"5"`, "@daily", "alone"}},
 	{"L", []string{`"L"`, "must have 5 fields", "0 3 * * *"}},

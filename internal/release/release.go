@@ -73,7 +73,7 @@ type builder struct {
 // newBuilder validates the configuration and reads the commit.
 func newBuilder(ctx context.Context, c Config) (*builder, error) {
 	if !tagForm.MatchString(c.Version) {
-		return nil, fmt.Errorf("version %q has not the form v1.2.3 or v1.2.3-rc.1", c.Version)
+		return nil, fmt.Errorf("version %q does not have the form v1.2.3 or v1.2.3-rc.1", c.Version)
 	}
 	log, err := os.ReadFile(filepath.Join(c.Root, "CHANGELOG.md"))
 	if err != nil {

@@ -351,9 +351,9 @@ func TestReleaseRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ version, out, want string }{
-		{"1.2.3", t.TempDir(), "has not the form"},
-		{"v1.2", t.TempDir(), "has not the form"},
-		{"v1.2.3 -X main.commit=0", t.TempDir(), "has not the form"},
+		{"1.2.3", t.TempDir(), "does not have the form"},
+		{"v1.2", t.TempDir(), "does not have the form"},
+		{"v1.2.3 -X main.commit=0", t.TempDir(), "does not have the form"},
 		{"v1.2.4", t.TempDir(), "has no section"},
 		{"v1.2.3", full, "is not empty"},
 	} {

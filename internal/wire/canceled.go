@@ -53,7 +53,7 @@ func (f *fields) canceled(c *Canceled) {
 	list(f, "canceled", &c.Canceled, required, "The jobs that were removed since the cursor.", (*fields).removed)
 	f.bool("any", &c.Any, required,
 		"True if reports were lost: any leased job of the namespace may be gone.")
-	f.text("cursor", &c.Cursor, required, "", "Where to go on: pass it as after.")
+	f.text("cursor", &c.Cursor, required, "", "Where to continue: pass it as after.")
 }
 
 // removed names the removed jobs of a queue. Without IDs any leased job may be gone.

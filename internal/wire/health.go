@@ -14,7 +14,7 @@ func (f *fields) health(h *Health) {
 		"degraded: some pools do not answer, or refuse new jobs.")
 	texts(f, "unavailable", &h.Unavailable, maxPools, optional, "", "The pools that do not answer.")
 	texts(f, "full", &h.Full, maxPools, optional, "",
-		"The pools that refuse new jobs because their disk is full. Everything else goes on.")
+		"The pools that refuse new jobs because their disk is full. Everything else continues.")
 }
 
 // maxPools is larger than the number of pools of any server.

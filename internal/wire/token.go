@@ -68,8 +68,8 @@ const maxRights = 3
 
 func (f *fields) limits(l *contract.Limits) {
 	f.request("Limits")
-	f.count("produce", &l.Produce, optional, limitRange, "Calls of push per window. Default: no limit.")
-	f.count("consume", &l.Consume, optional, limitRange, "Calls of reserve per window. Default: no limit.")
+	f.count("produce", &l.Produce, optional, limitRange, "Calls to push per window. Default: no limit.")
+	f.count("consume", &l.Consume, optional, limitRange, "Calls to reserve per window. Default: no limit.")
 	f.within("per", &l.Per, contract.MinLimitWindow, contract.MaxLimitWindow, optional, "The length of a window. "+
 		"A window begins with the first call in it. Bound: 1s to 366d.")
 }

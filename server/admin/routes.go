@@ -76,8 +76,8 @@ func (a *API) tokenRoutes() []route.Route {
 		{Method: "PATCH", Path: "/admin/tokens/{id}", Access: auth.Operator, MaxBody: 1 << 10,
 			Handler: a.limitToken, Doc: route.Doc{
 				ID: "limitToken", Summary: "Limit a token",
-				Text: "Sets how many calls of push and of reserve a token may make in a window of time, on all servers of " +
-					"the engine together. " +
+				Text: "Sets how many calls to push and to reserve a token may make in a window of time, on all " +
+					"servers of the engine together. " +
 					"Further calls return limited, with Retry-After. The calls of the current window still count.",
 				Request: wire.LimitTokenForm, Status: 204, Errors: []duly.Code{duly.CodeNotFound, duly.CodeUnsupported},
 				Example: `{"limits":{"produce":100,"consume":10,"per":"1m"}}`,

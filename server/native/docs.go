@@ -128,7 +128,7 @@ var (
 
 	pauseQueueDoc = route.Doc{
 		ID: "pauseQueue", Summary: "Pause a queue",
-		Text:   "No job is reserved from a paused queue. Pushes and times go on.",
+		Text:   "No job is reserved from a paused queue. Pushes and times continue.",
 		Status: 204,
 		Errors: []duly.Code{duly.CodeNotFound},
 	}

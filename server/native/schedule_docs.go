@@ -42,7 +42,7 @@ var (
 
 	pauseScheduleDoc = route.Doc{
 		ID: "pauseSchedule", Summary: "Pause a schedule",
-		Text:   "Its ticks make no runs. Jobs that exist go on.",
+		Text:   "Its ticks make no runs. Jobs that exist continue.",
 		Status: 204,
 		Errors: []duly.Code{duly.CodeUnsupported, duly.CodeNotFound},
 	}

@@ -158,7 +158,8 @@ func (s *scheduleMove) giveBack(ctx context.Context, q duly.QueueRef, name strin
 		return err
 	}
 	return contract.Errorf(duly.CodeOf(reason),
-		"schedule %s of queue %s cannot move to the new pool, and goes on in the old one: %w", contract.Quoted(name), q, reason)
+		"schedule %s of queue %s cannot move to the new pool, and stays in the old one: %w",
+		contract.Quoted(name), q, reason)
 }
 
 // putAgain puts a schedule that was put to the old pool after one of its name to the new pool: the server

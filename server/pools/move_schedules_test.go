@@ -392,8 +392,8 @@ func (e refusingEngine) ImportSchedule(ctx context.Context, r contract.ScheduleR
 	return e.Engine.ImportSchedule(ctx, r)
 }
 
-// C17.153: a schedule that the new pool refuses goes on in the old one, and moves when there is room.
-func TestRefusedScheduleGoesOn(t *testing.T) {
+// C17.153: a schedule that the new pool refuses continues in the old one, and moves when there is room.
+func TestRefusedScheduleStaysInTheOldPool(t *testing.T) {
 	t.Parallel()
 	d := newTickTest(t, 2)
 	full := d.newServer(func(name string, e *model.Engine) contract.Engine { return refusingEngine{e, name == "orders"} })
@@ -402,7 +402,7 @@ func TestRefusedScheduleGoesOn(t *testing.T) {
 	for range 5 {
 		d.turn(full)
 	}
-	if !errors.Is(d.err, duly.ErrFull) || !contains(d.err, "goes on in the old one") {
+	if !errors.Is(d.err, duly.ErrFull) || !contains(d.err, "stays in the old one") {
 		t.Errorf("the turns of the move: %v", d.err)
 	}
 	d.check(contract.DefaultPool)

@@ -16,7 +16,7 @@ import (
 
 // ErrLeaving is the answer of the health route while the server stops. It is expected, so it is
 // logged like a success.
-var ErrLeaving error = contract.Errorf(duly.CodeUnavailable, "the server stops")
+var ErrLeaving error = contract.Errorf(duly.CodeUnavailable, "the server is shutting down")
 
 // log writes the call's line of the access log.
 func (c *Call) log() {

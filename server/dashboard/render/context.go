@@ -110,7 +110,7 @@ func (c context) step(text string) (context, string, error) {
 		if rest, ok := strings.CutPrefix(strings.TrimSpace(text), "</script>"); ok {
 			return context{}, rest, nil
 		}
-		return c, text, fmt.Errorf("a script element is not empty")
+		return c, text, fmt.Errorf("a script element has content; it must be empty")
 	}
 }
 
@@ -138,7 +138,7 @@ func (c context) stepTag(text string) (context, string, error) {
 		}
 	}
 	if c.glued && !space && b != '>' && b != '/' {
-		return c, text, fmt.Errorf("an attribute's name goes on after a branch")
+		return c, text, fmt.Errorf("an attribute's name continues after a branch; end it inside the branch")
 	}
 	c.glued = false
 	switch {
@@ -151,7 +151,7 @@ func (c context) stepTag(text string) (context, string, error) {
 		}
 		return context{}, rest, nil
 	case b == '"' || b == '\'' || b == '<':
-		return c, text, fmt.Errorf("a tag has the byte %q outside of a value", b)
+		return c, text, fmt.Errorf("a tag has the byte %q outside a value", b)
 	case b == '=' && c.state == inAttributeName:
 		c.state = beforeValue
 	case space:

@@ -84,7 +84,7 @@ func (e *execution) loop(n *parse.RangeNode, f frame) error {
 	}
 	list := reflect.ValueOf(v)
 	if list.Kind() != reflect.Slice {
-		return at(n.Pipe, fmt.Errorf("range over %T, which is no slice", v))
+		return at(n.Pipe, fmt.Errorf("range over %T, which is not a slice", v))
 	}
 	if list.Len() == 0 {
 		return e.run(n.ElseList, f)

@@ -50,7 +50,7 @@ func Parse(folder fs.FS, pattern string, funcs map[string]Func) (*Set, error) {
 	for name, tree := range s.trees {
 		end, err := s.check(context{}, tree.Root)
 		if err == nil && end.state != inText {
-			err = fmt.Errorf("ends inside of a tag")
+			err = fmt.Errorf("ends inside a tag")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("template %s: %w", name, err)
@@ -89,7 +89,7 @@ func (s *Set) check(c context, node parse.Node) (context, error) {
 		return s.checkBranches(c, &n.BranchNode)
 	case *parse.TemplateNode:
 		if c.state != inText {
-			return c, at(n, fmt.Errorf("a template is called inside of a tag"))
+			return c, at(n, fmt.Errorf("a template is called inside a tag"))
 		}
 		if s.trees[n.Name] == nil {
 			return c, at(n, fmt.Errorf("there is no template %s", n.Name))
@@ -109,14 +109,14 @@ func (s *Set) checkAction(c context, n *parse.ActionNode) (context, error) {
 	case inValue:
 		if c.takesURL() {
 			if !c.empty {
-				return c, at(n, fmt.Errorf("a URL has a value in its middle"))
+				return c, at(n, fmt.Errorf("a URL has a value that is not at its beginning"))
 			}
 			s.urls[n] = true
 		}
 		c.empty = false
 		return c, nil
 	}
-	return c, at(n, fmt.Errorf("a value is outside of text and of quoted attributes; move it into one of them"))
+	return c, at(n, fmt.Errorf("a value is neither in text nor in a quoted attribute; move it into one of them"))
 }
 
 // checkBranches requires that both branches end in one context. A loop may run any number of times, so its body ends

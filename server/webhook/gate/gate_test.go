@@ -173,7 +173,7 @@ func TestBadTriesCloseAGate(t *testing.T) {
 		"four bad":                               {"bbbb", false},
 		"five bad after a good one":              {"gbbbbb", true},
 		"a good one between":                     {"bbbgbbbb", false},
-		"no verdict is no good answer":           {"bbubbub", true},
+		"no verdict is not a good answer":        {"bbubbub", true},
 		"no verdict alone":                       {"uuuuuuuuuu", false},
 		"five bad over a long time":              {"b..........b..........b..........b..........b", true},
 		"nine of ten":                            {"bbbbgbbbbb", true},
