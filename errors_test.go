@@ -90,7 +90,7 @@ func TestErrorsNameEachBadField(t *testing.T) {
 }
 
 // C13.7: a job whose only fault is its size is too_large and not invalid.
-func TestSizesAloneAreTooLarge(t *testing.T) {
+func TestOnlySizeFaultsAreTooLarge(t *testing.T) {
 	t.Parallel()
 	large := duly.Job{Queue: "q", Body: make([]byte, 11)}
 	if err := contract.ValidateJob(&large, 10); !errors.Is(err, duly.ErrTooLarge) {

@@ -14,7 +14,7 @@ import (
 
 // C8.3, C8.4, C8.5, C8.6: every engine computes the same delays. The expected values were computed
 // by another program from the text of the contract.
-func TestBackoffGivesTheVectors(t *testing.T) {
+func TestBackoffMatchesReferenceValues(t *testing.T) {
 	t.Parallel()
 	table, err := os.ReadFile("testdata/backoff.tsv")
 	if err != nil {
@@ -63,7 +63,7 @@ func TestBackoffJitterStaysWithinATenth(t *testing.T) {
 	}
 }
 
-func TestBackoffOfTheDefaultIsTheEmptyOnes(t *testing.T) {
+func TestEmptyBackoffUsesTheDefault(t *testing.T) {
 	t.Parallel()
 	for n := range 20 {
 		want := contract.BackoffDelay(duly.DefaultBackoff, "x", n)
@@ -79,7 +79,7 @@ func TestBackoffOfTheDefaultIsTheEmptyOnes(t *testing.T) {
 }
 
 // C8.2: a policy has the same text in code, configuration and API.
-func TestBackoffIsItsText(t *testing.T) {
+func TestBackoffTextIsTheSameEverywhere(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ got, want duly.Backoff }{
 		{duly.Fixed(0), "fixed:0s"},
@@ -98,7 +98,7 @@ func TestBackoffIsItsText(t *testing.T) {
 	}
 }
 
-func TestBackoffRefusesWhatIsNoPolicy(t *testing.T) {
+func TestBackoffRefusesInvalidPolicies(t *testing.T) {
 	t.Parallel()
 	for _, text := range []duly.Backoff{
 		" ", "x", "5", "fixed", "fixed:", "fixed:x", "fixed:-1s", "fixed:1s,2s", "fixed:1s:2s", "fixed:367d", "fixed:1us", "fixed:1.5ms",
@@ -174,7 +174,7 @@ func TestBucketSurvivesAClockThatStepsBack(t *testing.T) {
 	}
 }
 
-func TestBucketOpensWhenItSaysSo(t *testing.T) {
+func TestBucketOpensAtTheReportedTime(t *testing.T) {
 	t.Parallel()
 	for _, r := range []duly.Rate{
 		{PerSecond: 3}, {PerSecond: 0.1}, {PerSecond: 0.001, Burst: 1}, {PerSecond: 7, Burst: 1},

@@ -10,7 +10,7 @@ import (
 )
 
 // C1.11, C1.12: names and IDs have only allowed characters, and begin with an allowed one.
-func TestNamesAreOfTheAlphabet(t *testing.T) {
+func TestNamesHaveOnlyAllowedCharacters(t *testing.T) {
 	t.Parallel()
 	const all = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	kinds := []struct {

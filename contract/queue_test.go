@@ -153,7 +153,7 @@ func TestUpdateAppliesOrRefuses(t *testing.T) {
 
 // C7.4, C7.5, C7.6, C7.7, C7.11: which fields the waiting job has after another job was merged into
 // it.
-func TestMergeRulesOnTwoJobs(t *testing.T) {
+func TestMergeChangesTheWaitingJob(t *testing.T) {
 	t.Parallel()
 	merge := duly.Merge{Key: "m", Mode: duly.MergeReplace, MaxWait: time.Minute}
 	old := plan(t, duly.Job{ID: "old", TTL: time.Hour, Body: []byte("1"), OrderKey: "k", Merge: merge}, duly.Defaults{})

@@ -44,7 +44,7 @@ func TestLimitWindowCountsAndOpensAgain(t *testing.T) {
 	spend(contract.RightConsume, 2700, contract.LimitWindow{Begin: 2700, Calls: 1}, 0)
 }
 
-func TestLimitsAreOfTwoRights(t *testing.T) {
+func TestLimitsApplyToProduceAndConsume(t *testing.T) {
 	t.Parallel()
 	l := contract.Limits{Produce: 2, Consume: 3, Per: time.Minute}
 	for right, want := range map[contract.Right]int{

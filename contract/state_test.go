@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-func TestStatesHaveNamesAndNumbersThatStay(t *testing.T) {
+func TestStatesKeepNamesAndNumbers(t *testing.T) {
 	t.Parallel()
 	want := map[duly.State]string{1: "delayed", 2: "ready", 3: "blocked", 4: "leased", 5: "dead", 6: "done"}
 	if len(duly.States) != len(want) {
@@ -36,7 +36,7 @@ func TestStatesHaveNamesAndNumbersThatStay(t *testing.T) {
 	}
 }
 
-func TestNumbersWithoutANamePassForNoOther(t *testing.T) {
+func TestUnknownValuesAreFormattedAsNumbers(t *testing.T) {
 	t.Parallel()
 	for want, value := range map[string]fmt.Stringer{
 		"state(200)": duly.State(200), "event(200)": contract.Event(200), "outcome(9)": duly.PushStatus(9), "settlement(9)": duly.Settlement(9),
@@ -48,7 +48,7 @@ func TestNumbersWithoutANamePassForNoOther(t *testing.T) {
 }
 
 // C3.28: the state table is consistent. enginetest compares the engines with the table.
-func TestTableIsSound(t *testing.T) {
+func TestTableIsConsistent(t *testing.T) {
 	t.Parallel()
 	for _, e := range contract.Events {
 		possible := 0
@@ -119,7 +119,7 @@ func TestTableRefusesEverySettleButOfALeasedJob(t *testing.T) {
 	}
 }
 
-func TestTableHasNoEntryForWhatIsNone(t *testing.T) {
+func TestTableHasNoTransitionForUnknownStates(t *testing.T) {
 	t.Parallel()
 	for _, e := range append(contract.Events[:], 99, 255) {
 		for _, s := range []duly.State{duly.StateNone, 7, 255} {

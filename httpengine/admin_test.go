@@ -242,7 +242,7 @@ func TestTokensOfAServerAreListedLimitedAndRevoked(t *testing.T) {
 	})
 }
 
-func TestTokenWithoutASecretIsNone(t *testing.T) {
+func TestAnswerWithoutASecretIsAnError(t *testing.T) {
 	inAdmin(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 201, `{"namespace":"shop"}`) },
 		func(t *testing.T, a *httpengine.Admin, _ *rig) {
 			_, err := a.CreateToken(t.Context(), contract.Token{Namespace: "shop", Rights: contract.RightProduce})

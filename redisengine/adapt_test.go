@@ -327,7 +327,7 @@ func TestDamagedLimiterBeginsAgain(t *testing.T) {
 }
 
 // The survey reads the limiter of a queue without jobs, too.
-func TestSurveyHasTheLimiterOfAnEmptyQueue(t *testing.T) {
+func TestSurveyIncludesTheLimiterOfAnEmptyQueue(t *testing.T) {
 	t.Parallel()
 	l := newLimited(t)
 	l.start(1, duly.QueueConfig{Shards: 2})

@@ -36,7 +36,7 @@ func (l *limited) groupKey(kind string) string { return l.prefix + ":{default/t/
 
 // C18.33: the outcomes of a call count in their order, although a call without a limiter sends its
 // acks together.
-func TestOutcomesOfAGroupCountInTheirOrder(t *testing.T) {
+func TestOutcomesOfAGroupCountInCallOrder(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		ack     int // index of the ack among 21 outcomes

@@ -82,12 +82,12 @@ func (v victim) passedOver() {
 	}
 }
 
-// TestEntryOfAnotherSizeHidesNoNumber checks that a Reserve delivers no job under a wrong ID if
+// TestReserveReportsAnEntryOfTheWrongSize checks that a Reserve delivers no job under a wrong ID if
 // another program has put an entry of another size into the ready jobs. The jobs come again after
 // their leases.
 //
 // C13.15
-func TestEntryOfAnotherSizeHidesNoNumber(t *testing.T) {
+func TestReserveReportsAnEntryOfTheWrongSize(t *testing.T) {
 	t.Parallel()
 	for name, entries := range map[string][]any{
 		"Short": {-2, "short"}, "Long": {-2, strings.Repeat("long", 20)}, "Several": {-2, "8 bytes.", -1, "8 others"},

@@ -87,8 +87,8 @@ func TestCheckRepairsAllFaultsInOneCall(t *testing.T) {
 	})
 }
 
-// TestCheckTwoSets puts a job of every state into every other set.
-func TestCheckTwoSets(t *testing.T) {
+// TestCheckFindsAJobInTwoSets puts a job of every state into every other set.
+func TestCheckFindsAJobInTwoSets(t *testing.T) {
 	t.Parallel()
 	states := map[string]string{"later": "delayed", "plain": "ready", "taken": "leased", "buried": "dead",
 		"done": "done", "behind": "blocked", "head": "leased", "merging": "leased"}
@@ -237,8 +237,8 @@ func TestJobsWithoutPoliciesUseTheDefaults(t *testing.T) {
 	r.findAndMend("policy_missing")
 }
 
-// TestInlinePolicyIsNoFault checks that Check reports no fault for a record that contains its policy.
-func TestInlinePolicyIsNoFault(t *testing.T) {
+// TestCheckAcceptsAnInlinePolicy checks that Check reports no fault for a record that contains its policy.
+func TestCheckAcceptsAnInlinePolicy(t *testing.T) {
 	t.Parallel()
 	r := newDamaged(t, 1, 1)
 	for _, kind := range []string{"own", "brief", "merged", "behind", "large", "head", "done", "until"} {

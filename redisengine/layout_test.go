@@ -213,9 +213,9 @@ func inHex(s string) string {
 	return hex.EncodeToString([]byte(s))
 }
 
-// TestAFewKeysHoldAllJobs checks that jobs of any number and kind are stored in the keys that the
+// TestJobsUseOnlyDocumentedKeys checks that jobs of any number and kind are stored in the keys that the
 // page names, and that those of a shard have one hash tag (C11.15, C11.14).
-func TestAFewKeysHoldAllJobs(t *testing.T) {
+func TestJobsUseOnlyDocumentedKeys(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	e := openOn(t, server.URL()+"?prefix="+prefix, clock.NewFake())

@@ -58,9 +58,9 @@ func (p *policies) places() (shared, own int) {
 	return int(p.server.Must("HLEN", p.key+"policies").(int64)) / 2, own
 }
 
-// TestPoliciesBeyondTheIndex checks that a shard indexes 254 policies. A job with a further policy
+// TestPoliciesBeyondTheIndexAreStoredInline checks that a shard indexes 254 policies. A job with a further policy
 // stores the policy in its own record, and behaves like other jobs.
-func TestPoliciesBeyondTheIndex(t *testing.T) {
+func TestPoliciesBeyondTheIndexAreStoredInline(t *testing.T) {
 	t.Parallel()
 	p := newPolicies(t)
 	const n = 300

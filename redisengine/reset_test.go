@@ -59,9 +59,9 @@ func TestStoreResetIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// TestDestroyIsNoReset checks that a process does not log a reset for a queue that another process
+// TestDestroyIsNotLoggedAsAReset checks that a process does not log a reset for a queue that another process
 // has destroyed.
-func TestDestroyIsNoReset(t *testing.T) {
+func TestDestroyIsNotLoggedAsAReset(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	e, log := openLogged(t, withPrefix(server.URL(), prefix))

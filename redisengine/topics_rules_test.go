@@ -368,11 +368,11 @@ func TestReadFetchesOnePage(t *testing.T) {
 	}
 }
 
-// TestPositionIsMadeByTheServer checks that the script creates the position, by the server's
+// TestScriptCreatesThePosition checks that the script creates the position, by the server's
 // clock.
 //
 // C12.36
-func TestPositionIsMadeByTheServer(t *testing.T) {
+func TestScriptCreatesThePosition(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	e := open(t, withPrefix(server.URL(), prefix))

@@ -108,7 +108,7 @@ func TestSlowBodiesOfOneTokenDoNotBlockOthers(t *testing.T) {
 
 // If a token's slow bodies use all of its memory, its next request cuts the slow requests off one
 // by one. Their answer is 503 with Retry-After.
-func TestSlowestBodiesAreCutForWaitingRequest(t *testing.T) {
+func TestWaitingRequestCutsSlowestBodies(t *testing.T) {
 	t.Parallel()
 	inMemory(t, nil, func(f *fixture) {
 		var conns []net.Conn

@@ -91,7 +91,7 @@ func TestBatchStartsWhenItsFirstDeliveryHasWaited(t *testing.T) {
 	})
 }
 
-func TestBatchWithoutAWaitHasTheJobsOfOneReserve(t *testing.T) {
+func TestBatchWithoutAWaitHasOneReserve(t *testing.T) {
 	bubble(t, worker.Config{Concurrency: 16}, func(t *testing.T, r *rig) {
 		var b batches
 		r.HandleBatch("q", 10, 0, b.ok)

@@ -87,7 +87,7 @@ try 10 after 25h13m15s: Service Unavailable, given up: that was the last try
 	}
 }
 
-func TestEndsAsTheReceiverSays(t *testing.T) {
+func TestAnswerOfTheReceiverDecidesTheOutcome(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string

@@ -98,7 +98,7 @@ func TestBlockDecidesAtItsTwentiethOutcome(t *testing.T) {
 }
 
 // C18.38, C18.39: deliveries from before a decrease cause no further decrease.
-func TestDecreasesAreApart(t *testing.T) {
+func TestOldDeliveriesCauseNoSecondDecrease(t *testing.T) {
 	t.Parallel()
 	s, now := New(), int64(1000)
 	feed(&s, base, &now, 4, time.Millisecond, Overload)
@@ -286,7 +286,7 @@ func TestTimeBeforeTheClosingOfAnotherShardCounts(t *testing.T) {
 
 // A closing must not count as time in which the limits are unused, also after the clock was
 // set back by more than a closing lasts.
-func TestClosedTimeBelongsToNoWindow(t *testing.T) {
+func TestClosedTimeIsNotCountedAsUnused(t *testing.T) {
 	t.Parallel()
 	s, now := New(), int64(10*duly.MaxSlow/time.Millisecond)
 	feed(&s, base, &now, 20, 100*time.Millisecond, Success)

@@ -364,7 +364,7 @@ func TestClosedBatcherRefusesCalls(t *testing.T) {
 	}
 }
 
-func TestDoAloneWaitsForNoOther(t *testing.T) {
+func TestDoAloneDoesNotWaitForOtherBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRecorder(Limits{Items: 10, Bytes: 100}, 1)
 		first, second := r.call(t.Context(), newItem("a")), r.call(t.Context(), newItem("b"))

@@ -39,7 +39,7 @@ func TestAPhaseReportsItsMedianRun(t *testing.T) {
 	}
 }
 
-func TestLatenciesEarlyAndCutCoverAllRuns(t *testing.T) {
+func TestReportSumsLatenciesAndCountsOfAllRuns(t *testing.T) {
 	t.Parallel()
 	a, b := ran(2, time.Second, time.Millisecond, 3*time.Millisecond), ran(1, time.Second, 2*time.Millisecond)
 	a.early.Store(1)

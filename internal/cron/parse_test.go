@@ -45,7 +45,7 @@ func TestEqualExpressionsHaveTheSameTicks(t *testing.T) {
 }
 
 // Rule C17.31: a day field is restricted unless it is "*" or "?".
-func TestEitherDayField(t *testing.T) {
+func TestUnrestrictedDayFieldIsIgnored(t *testing.T) {
 	t.Parallel()
 	for spec, want := range map[string]string{
 		"0 0 13 * 5":   "2026-02-06T00:00:00Z", // the first Friday

@@ -148,7 +148,7 @@ func TestIdleCountsNoWaiterWhoseTimeIsOver(t *testing.T) {
 	})
 }
 
-func TestNextMomentIsTheNextAtWhichAnythingHappens(t *testing.T) {
+func TestNextMomentIsTheNextEvent(t *testing.T) {
 	t.Parallel()
 	e, c := own(t)
 	if at, ok := e.NextMoment(); ok {

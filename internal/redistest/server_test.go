@@ -283,7 +283,7 @@ func TestOptionsReachTheServer(t *testing.T) {
 	}
 }
 
-func TestReplicaFollows(t *testing.T) {
+func TestReplicaReceivesWrites(t *testing.T) {
 	t.Parallel()
 	s := Single(t, Password("geheim"))
 	r := s.Replica()

@@ -211,7 +211,7 @@ func TestCloseWaitsForTheRound(t *testing.T) {
 }
 
 // Rule C17.93: a tick whose run does not fit is held for 2 s. Ticks of other schedules fire.
-func TestFullTickIsLeftAlone(t *testing.T) {
+func TestFullTickIsHeld(t *testing.T) {
 	t.Parallel()
 	f, firing, _ := newFirer(due("full", nil), due("b", nil))
 	f.answer = func(item contract.FireItem) contract.FireResult {

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// TestLocalsAreFewEnough checks that no script has more than 200 locals at once, the limit of a
+// TestScriptsStayBelowTheLimitOfLocals checks that no script has more than 200 locals at once, the limit of a
 // Lua function. The library and the EVAL form of a script are one function each, and the tests
 // add a few.
-func TestLocalsAreFewEnough(t *testing.T) {
+func TestScriptsStayBelowTheLimitOfLocals(t *testing.T) {
 	t.Parallel()
 	const most = 195
 	check := func(name, source string) {

@@ -273,9 +273,9 @@ func section(header, word string) string {
 	return strings.TrimSuffix(m[0], m[1])
 }
 
-// TestPiecesAreUsed checks that every included piece is used, and that every used name is
+// TestIncludesAreUsed checks that every included piece is used, and that every used name is
 // declared.
-func TestPiecesAreUsed(t *testing.T) {
+func TestIncludesAreUsed(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, c command) {
 		texts := make([]string, 0, len(c.includes)+1)

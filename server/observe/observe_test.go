@@ -82,7 +82,7 @@ func TestObserversGetTheResultsOfCalls(t *testing.T) {
 type key struct{}
 
 // Pushing replaces the context and the jobs of the push, and gets its result.
-func TestPushingChangesThePush(t *testing.T) {
+func TestPushingReplacesContextAndJobs(t *testing.T) {
 	t.Parallel()
 	ended := 0
 	e := observe.New(model.New(model.Config{Clock: clock.NewFake()}), observe.Observer{

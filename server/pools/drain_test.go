@@ -206,7 +206,7 @@ func drainStep(t *testing.T, n int, kind crash, then func(d *moveTest)) (more bo
 
 // A bound of one job per shard, which looks like the bound of a seal, is kept, even if a server
 // restarts during the move.
-func TestBoundThatLooksLikeSeal(t *testing.T) {
+func TestBoundOfOneJobPerShardSurvivesAMove(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
 	r.must(r.Configure(t.Context(), shop, duly.QueueConfig{MaxJobs: 1}))

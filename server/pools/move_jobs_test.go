@@ -12,7 +12,7 @@ import (
 )
 
 // Calls find an ID in both pools, and a repeated push creates no second job.
-func TestIDIsOneJobDuringMove(t *testing.T) {
+func TestIDNamesOneJobDuringMove(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, "orders")
 	r.pushJob(duly.Job{ID: "old"})

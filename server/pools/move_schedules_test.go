@@ -411,7 +411,7 @@ func TestRefusedScheduleStaysInTheOldPool(t *testing.T) {
 
 // C17.143: a server that was suspended puts a schedule to a pool that the namespace has left. It moves, and
 // the later put wins.
-func TestLateScheduleFollows(t *testing.T) {
+func TestLatePutOfAScheduleMovesToTheNewPool(t *testing.T) {
 	t.Parallel()
 	d := &tickTest{rig: newRig(t, "orders")}
 	ctx := t.Context()

@@ -198,7 +198,7 @@ func TestErrorForUnknownPoolNamesThePool(t *testing.T) {
 
 // While a pool is not open, calls for its namespaces fail and other calls succeed. The errors
 // name the pool.
-func TestPoolThatIsNotOpen(t *testing.T) {
+func TestCallsFailForAPoolThatIsNotOpen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := clock.NewFake()

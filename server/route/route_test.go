@@ -90,7 +90,7 @@ func FuzzLine(f *testing.F) {
 }
 
 // Mistakes of callers are not logged as faults of the server, so that they trigger no alert.
-func TestMistakesOfCallersAreNoFaults(t *testing.T) {
+func TestCallerErrorsAreNotLoggedAsFaults(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]string{400: "INFO", 501: "INFO", 500: "ERROR", 503: "ERROR", 507: "ERROR"} {
 		var out strings.Builder

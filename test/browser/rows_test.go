@@ -18,7 +18,7 @@ import (
 )
 
 // G8: the policy blocks inline code and foreign files, and the instruments of the other tests see each violation.
-func TestPolicyBlocksInline(t *testing.T) {
+func TestPolicyBlocksInlineCode(t *testing.T) {
 	t.Parallel()
 	for _, inline := range []string{
 		"<script>window.ran = true</script>", "<p style='color: red'>", "<img src=x onerror='window.ran = true'>",

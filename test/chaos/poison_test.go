@@ -22,11 +22,11 @@ const (
 	poisonLease = 500 * time.Millisecond // short, because the test waits for the end of each lease
 )
 
-// TestPoisonDiesAlone has a job that kills its worker's process at each delivery, among 99 other
+// TestPoisonJobBuriesNoOtherJob has a job that kills its worker's process at each delivery, among 99 other
 // jobs. The workers reserve 100 jobs at a time.
 //
 // C4.100, C2.18
-func TestPoisonDiesAlone(t *testing.T) {
+func TestPoisonJobBuriesNoOtherJob(t *testing.T) {
 	t.Parallel()
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()

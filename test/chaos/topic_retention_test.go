@@ -179,11 +179,11 @@ func catchUp(t *testing.T, engine closer, messages int) {
 	t.Logf("the log was empty %v after the last ack", time.Since(caught).Round(time.Millisecond))
 }
 
-// TestMissedIsExact has a group without consumers in a topic that drops its oldest messages. The
+// TestMissedMessagesAreCountedExactly has a group without consumers in a topic that drops its oldest messages. The
 // missed messages and the later deliveries add up to all published messages.
 //
 // C12.124, C12.128, C12.153
-func TestMissedIsExact(t *testing.T) {
+func TestMissedMessagesAreCountedExactly(t *testing.T) {
 	t.Parallel()
 	t.Run("Redis", func(t *testing.T) {
 		t.Parallel()

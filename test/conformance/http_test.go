@@ -21,23 +21,23 @@ func TestHTTPOverTheModel(t *testing.T) {
 	s.Run(t)
 }
 
-// TestHTTPIsTheModel runs random operations in random order. A remote engine must return what the
+// TestHTTPMatchesTheModel runs random operations in random order. A remote engine must return what the
 // reference model returns (C11.32).
-func TestHTTPIsTheModel(t *testing.T) {
+func TestHTTPMatchesTheModel(t *testing.T) {
 	t.Parallel()
 	s := conformance.InMemory(openModel)
 	s.Sequences = 100
 	s.Model(t)
 }
 
-func TestTopicsOverHTTPAreTheModels(t *testing.T) {
+func TestTopicsOverHTTPMatchTheModel(t *testing.T) {
 	t.Parallel()
 	s := conformance.InMemory(openModel)
 	s.Sequences = 40
 	s.TopicModel(t)
 }
 
-func TestSchedulesOverHTTPAreTheModels(t *testing.T) {
+func TestSchedulesOverHTTPMatchTheModel(t *testing.T) {
 	t.Parallel()
 	s := conformance.InMemory(openModel)
 	s.Sequences = 40

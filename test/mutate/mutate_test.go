@@ -197,7 +197,7 @@ func TestResultsSurviveARestart(t *testing.T) {
 	}
 }
 
-func TestKillersRunFirst(t *testing.T) {
+func TestTestsThatKilledAMutantRunFirst(t *testing.T) {
 	t.Parallel()
 	k := killers{}
 	for _, test := range []string{"TestA", "TestB/x (1)", "TestA", "exit: signal", "TestB/y"} {

@@ -51,8 +51,8 @@ func TestMeasureFindsEachFault(t *testing.T) {
 	}
 }
 
-// TestMeasureCountsNothingElse measures text without faults.
-func TestMeasureCountsNothingElse(t *testing.T) {
+// TestMeasureFindsNothingInGoodText measures text without faults.
+func TestMeasureFindsNothingInGoodText(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	for file, text := range map[string]string{

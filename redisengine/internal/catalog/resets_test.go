@@ -2,9 +2,9 @@ package catalog
 
 import "testing"
 
-// TestLateAnswerIsNoReset checks two concurrent reads of a namespace's mark. If the later read is
+// TestLateAnswerIsNotAReset checks two concurrent reads of a namespace's mark. If the later read is
 // answered first, the earlier answer, which has no mark, does not count as a reset.
-func TestLateAnswerIsNoReset(t *testing.T) {
+func TestLateAnswerIsNotAReset(t *testing.T) {
 	t.Parallel()
 	var b marks
 	making, looking := b.Begin(), b.Begin()

@@ -519,10 +519,10 @@ func TestOnceIsNotRetried(t *testing.T) {
 	})
 }
 
-// TestHastyCallsEndSoon checks that a call with a Hasty context returns soon: if it did not run, it
+// TestHastyCallsDoNotRetry checks that a call with a Hasty context returns soon: if it did not run, it
 // is not retried, and if the server hangs, it does not wait. One of several calls does not wait for
 // another.
-func TestHastyCallsEndSoon(t *testing.T) {
+func TestHastyCallsDoNotRetry(t *testing.T) {
 	t.Parallel()
 	s := stub(t, redis70, func([]string) any { return resp.Error("CLUSTERDOWN The cluster is down") })
 	ctx, cancel := Hasty(t.Context())
@@ -545,9 +545,9 @@ func TestHastyCallsEndSoon(t *testing.T) {
 	}
 }
 
-// TestPartlyDropsNothingWasDone checks that the error of a call with one refused part does not
+// TestPartialErrorDoesNotClaimThatNothingWasDone checks that the error of a call with one refused part does not
 // claim that nothing was done.
-func TestPartlyDropsNothingWasDone(t *testing.T) {
+func TestPartialErrorDoesNotClaimThatNothingWasDone(t *testing.T) {
 	t.Parallel()
 	s := stub(t, redis70, func([]string) any { return resp.Error("LOADING Redis is loading the dataset in memory") })
 	l := open(t, s.URL()+"?retry=1ms")

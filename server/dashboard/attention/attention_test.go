@@ -74,7 +74,7 @@ func TestConditions(t *testing.T) {
 }
 
 // A paused queue is not late, and a paused, limited or closed one may have no consumer.
-func TestHeldQueuesAreNoFault(t *testing.T) {
+func TestQueuesThatCannotDeliverAreNotReported(t *testing.T) {
 	t.Parallel()
 	now := clock.Epoch
 	stats := duly.Stats{Sizes: duly.Sizes{Ready: 3}, OldestReady: time.Hour}

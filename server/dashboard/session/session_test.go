@@ -59,7 +59,7 @@ func TestCookie(t *testing.T) {
 }
 
 // A session ends 12 h after its login, and 30 min after its last use.
-func TestEnds(t *testing.T) {
+func TestSessionExpires(t *testing.T) {
 	t.Parallel()
 	now := clock.NewFake().Now()
 	sealer := newSealer(t, NewKey(), "c")

@@ -454,7 +454,7 @@ func TestANewHostGetsItsBurstSoon(t *testing.T) {
 
 // C16.102: the jobs of a host that has never answered come back one after the other
 // when its closure is over, because the rate of that host is a guess.
-func TestABacklogComesBackSpread(t *testing.T) {
+func TestBacklogOfAClosedHostReturnsGradually(t *testing.T) {
 	t.Parallel()
 	s := newSimulation()
 	r := s.receiver(0, 1)

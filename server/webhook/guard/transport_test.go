@@ -485,7 +485,7 @@ func TestUpdateClosesConnectionsInUse(t *testing.T) {
 }
 
 // Fresh leaves no idle connection, and Close closes the idle ones.
-func TestFreshAndClose(t *testing.T) {
+func TestFreshAndCloseLeaveNoIdleConnections(t *testing.T) {
 	t.Parallel()
 	var c connCounter
 	s := c.serve(t)

@@ -172,7 +172,7 @@ func TestResultIsTheBodyOfTheAnswer(t *testing.T) {
 }
 
 // C16.73: the body does not change the decision.
-func TestBodyDoesNotDecide(t *testing.T) {
+func TestBodyDoesNotChangeTheDecision(t *testing.T) {
 	t.Parallel()
 	whole, broken := answered(200), answered(200)
 	whole.Answer.Body = []byte("ok")

@@ -95,7 +95,7 @@ func TestFirstKeySealsAndEveryKeyOpens(t *testing.T) {
 	}
 }
 
-func TestParseRefusesWhatIsNoKey(t *testing.T) {
+func TestParseRefusesInvalidKeys(t *testing.T) {
 	t.Parallel()
 	long := NewKey() + "AAAA"
 	for _, text := range []string{"", "\n# nothing\n", "dulykey_", "dulykey_canary", strings.TrimPrefix(NewKey(), Prefix),

@@ -93,9 +93,9 @@ func TestResponseWithoutACreatedJobIsAnError(t *testing.T) {
 	}
 }
 
-// TestEveryWorkIsDone runs every kind of work against the bare server, whose responses look like
+// TestEveryKindOfWorkRuns runs every kind of work against the bare server, whose responses look like
 // duly's.
-func TestEveryWorkIsDone(t *testing.T) {
+func TestEveryKindOfWorkRuns(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(bare))
 	t.Cleanup(s.Close)

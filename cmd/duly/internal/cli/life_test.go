@@ -18,7 +18,7 @@ func firstWord(stdout string) string {
 
 // C15.11: push. C15.15: reserve. C15.16: ack, nack, release, bury, extend. C15.17: peek,
 // queues, stats. C15.33: tables.
-func TestJobLifeText(t *testing.T) {
+func TestJobCommandsPrintText(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.do("push", "emails", "at the proper time", "--id", "mail-1", "--delay", "3s")
@@ -48,7 +48,7 @@ func TestJobLifeText(t *testing.T) {
 }
 
 // C15.33: --json prints the JSON of the HTTP API.
-func TestJobLifeJSON(t *testing.T) {
+func TestJobCommandsPrintJSON(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.do("push", "emails", "hi", "--id", "mail-1", "--delay", "3s", "--json")

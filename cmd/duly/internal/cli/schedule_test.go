@@ -3,7 +3,7 @@ package cli
 import "testing"
 
 // The commands for schedules print text.
-func TestScheduleLifeText(t *testing.T) {
+func TestScheduleCommandsPrintText(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.do("schedule", "put", "reports", "nightly", "0 3 * * *", "all", "--zone", "Europe/Berlin", "--tries", "3",
@@ -29,7 +29,7 @@ func TestScheduleLifeText(t *testing.T) {
 }
 
 // C15.33: --json prints the JSON of the HTTP API, and the queue of each schedule.
-func TestScheduleLifeJSON(t *testing.T) {
+func TestScheduleCommandsPrintJSON(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.do("schedule", "put", "reports", "nightly", "0 3 * * *", "--zone", "Europe/Berlin", "--json")

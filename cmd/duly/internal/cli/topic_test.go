@@ -14,7 +14,7 @@ import (
 )
 
 // C15.25: the commands for topics print text.
-func TestTopicLifeText(t *testing.T) {
+func TestTopicCommandsPrintText(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.do("topic", "create", "events", "--keep", "7d", "--dedupe", "1h", "--max-bytes", "2GiB")
@@ -58,7 +58,7 @@ func TestTopicLifeText(t *testing.T) {
 }
 
 // C15.33: --json prints the JSON of the HTTP API.
-func TestTopicLifeJSON(t *testing.T) {
+func TestTopicCommandsPrintJSON(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.do("topic", "create", "events", "--json")
@@ -227,7 +227,7 @@ func TestWorkWaitsForGroup(t *testing.T) {
 }
 
 // tail prints new messages until it is interrupted.
-func TestTailFollows(t *testing.T) {
+func TestTailPrintsNewMessages(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok("topic", "create", "events")
