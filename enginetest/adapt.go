@@ -452,7 +452,6 @@ func adaptReopen(s *scene) {
 	same(s, "the jobs at the floor", len(s.takeAll()), 10)
 }
 
-// adaptProbeRunsOut waits for the next probe, before any step has noted the end of the last one.
 // adaptGroup ends the probe of a group by a Seek, and by the loss of its message.
 func adaptGroup(s *scene) {
 	if !s.hasTopics() {

@@ -6,6 +6,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
+// adaptProbeRunsOut waits for the next probe, before any step has noted the end of the last one.
 func adaptProbeRunsOut(s *scene) {
 	s.adaptive(0.1, duly.QueueConfig{MaxLeased: 100})
 	s.pushAll(durable(2)...)

@@ -65,7 +65,8 @@ func TestOpeningsOfTopicsReachTheLimiter(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c := clock.NewFake()
-			m := model.New(model.Config{Clock: c, MaxBody: scriptMaxBody, MaxQueues: scriptMaxQueues, OneShard: true, Manual: true})
+			m := model.New(model.Config{Clock: c, MaxBody: scriptMaxBody, MaxQueues: scriptMaxQueues, OneShard: true,
+				Manual: true})
 			defer m.Close()
 			h := &Harness{Engine: m, Maintainer: m, Clock: c, Quiet: synctest.Wait}
 			if _, err := playTopics(t.Context(), h, probingGroup(tt.then...)); err != nil {
