@@ -93,7 +93,7 @@ func (c *Client) PushJSON(ctx context.Context, queue string, v any, opts ...Opti
 }
 
 // PushMany pushes up to [MaxBatch] jobs in one call. It returns a result for each, in order, and
-// fills in the jobs' IDs. The returned error is that of the whole call, after which some of the
+// fills in the jobs' IDs. The returned error applies to the whole call, after which some of the
 // jobs may be stored. Pushing all of them again with these IDs is safe, and so is pushing jobs
 // again whose results are [ErrUnavailable] or [ErrNotDurable].
 func (c *Client) PushMany(ctx context.Context, jobs []Job) ([]PushResult, error) {

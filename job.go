@@ -154,7 +154,7 @@ func (s PushStatus) MarshalText() ([]byte, error) { return []byte(s.String()), n
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (s *PushStatus) UnmarshalText(text []byte) error {
 	for i, name := range pushStatusNames {
-		// The first name is that of the zero value, which is not a status.
+		// The first name belongs to the zero value, which is not a status.
 		if i > 0 && name == string(text) {
 			*s = PushStatus(i)
 			return nil
@@ -205,7 +205,7 @@ type JobInfo struct {
 	// Size is the length of the body in bytes, also if Body is nil.
 	Size int
 	// Attempt, Failures and Stalls are as in a Delivery. Attempt is the number of the running
-	// delivery, or else of the next one. For a dead job it is that of the last delivery.
+	// delivery, or else of the next one. For a dead job it is the number of the last delivery.
 	Attempt, Failures, Stalls int
 	// PushedAt, ExpiresAt, LeaseEnd and FinishedAt are zero if they do not apply. FinishedAt is the
 	// time at which the job became dead or done.

@@ -20,7 +20,7 @@ func (c *Client) Publish(ctx context.Context, m Message) (PublishResult, error) 
 // PublishMany publishes up to [MaxBatch] messages in one call. It returns a result for each, in
 // order. In topics with [TopicConfig.Dedupe] it fills in missing IDs, and it repeats messages whose
 // answer was lost, like Push. It sends any other message once: the log may already have the
-// message, and a repeat would add it twice. The returned error is that of the whole call, for
+// message, and a repeat would add it twice. The returned error applies to the whole call, for
 // example [ErrUnsupported] if the engine has no topics.
 func (c *Client) PublishMany(ctx context.Context, messages []Message) ([]PublishResult, error) {
 	topics, ok := c.engine.(publisher)

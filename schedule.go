@@ -35,7 +35,7 @@ type Schedule struct {
 	// [ErrConflict]. It has the characters of Name. Default: none.
 	Owner string
 	// Template is the job of each tick. It has no ID, Delay and Due, no body above 64 KiB,
-	// and Merge only with [OverlapAllow]. Its queue is that of the schedule.
+	// and Merge only with [OverlapAllow]. It is pushed into the queue of the schedule.
 	Template Job
 }
 
@@ -140,7 +140,7 @@ type ScheduleInfo struct {
 	// Paused is changed by Pause and Resume only.
 	Paused bool
 	// Next is the next tick. Zero: there is none. A paused schedule keeps the next tick of
-	// the moment of its Pause.
+	// the time of its Pause.
 	Next time.Time
 	// Last is the latest tick that created a run. Zero: there is none.
 	Last time.Time

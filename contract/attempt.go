@@ -19,7 +19,7 @@ func Attempt(j *duly.Job, failures, stalls int) int {
 }
 
 // AttemptIn returns the attempt of a job in the given state. A dead job has no next delivery, so
-// its attempt is that of the last one.
+// it has the attempt of the last one.
 func AttemptIn(j *duly.Job, state duly.State, failures, stalls int) int {
 	if state == duly.StateDead {
 		// After the last failure, Attempt would be one more than Tries.

@@ -8,7 +8,7 @@ import (
 
 // Firing is called before a Fire by this process. It returns the context and the items for Fire, which may
 // be the same, and a function that is called with the result. now is the engine's clock at the read of the
-// due schedules, in ms. The items are those of one queue. Firing must not change them.
+// due schedules, in ms. All items belong to one queue. Firing must not change them.
 type Firing = func(ctx context.Context, q duly.QueueRef, now int64, items []FireItem) (
 	context.Context, []FireItem, func(results []FireResult, err error))
 

@@ -152,7 +152,7 @@ func adaptInvalid(s *scene) {
 	err := operator.Configure(s.ctx, s.ref(), duly.QueueConfig{Adapt: duly.Adapt{Floor: 0.1}})
 	s.names("an adaptive limit without a limit", err, duly.CodeInvalid, "adapt")
 
-	// The limit cannot go while the queue adapts it.
+	// The limit cannot be removed while the queue adapts it.
 	s.adaptive(0.1, duly.QueueConfig{MaxLeased: 4})
 	err = operator.Configure(s.ctx, s.ref(), duly.QueueConfig{MaxLeased: duly.None})
 	s.names("an end of the only limit", err, duly.CodeInvalid, "adapt")

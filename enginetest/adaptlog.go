@@ -20,7 +20,7 @@ func adaptLogged(s *scene) {
 		s.Skip("the suite cannot read the log of the engine")
 	}
 
-	// The names of queues and groups are those of the cases.
+	// Queues and groups are named after the cases.
 	for _, c := range []struct {
 		name string
 		end  func(s *scene, probe duly.Delivery)

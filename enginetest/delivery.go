@@ -33,7 +33,7 @@ const (
 	hookTarget = "target:crm"
 )
 
-// dispatched reserves up to n jobs as a dispatcher does. The default queue is that of the scene.
+// dispatched reserves up to n jobs as a dispatcher does. The default queue is the scene's queue.
 func (s *scene) dispatched(n int, queues ...string) []duly.Delivery {
 	s.Helper()
 	if len(queues) == 0 {

@@ -45,7 +45,7 @@ func (s Suite) Model(t *testing.T) {
 
 		sc := scripts(asked.steps).Example(seed)
 		var moves map[model.Move]int
-		// Each script has a separate engine, so the moves are those of this script.
+		// Each script has a separate engine, so the moves belong to this script.
 		try(t, sc, seed, asked.steps, func(sc script) (err error) {
 			moves, err = s.sequence(t, sc)
 			return err

@@ -79,7 +79,7 @@ func (s *scene) heldAre(limit int, want ...string) {
 			break
 		}
 	}
-	// The order is that of the shards.
+	// They are listed in the order of the shards.
 	slices.Sort(names)
 	s.sameIDs("the held schedules", names, want)
 }

@@ -40,7 +40,7 @@ func retainLooks(s *scene) {
 }
 
 // A call that ends the need of messages may leave the trim to the next settle. That settle trims
-// them by the setting of its moment, so a later change of keep holds none of them.
+// them by the setting of its time, so a later change of keep holds none of them.
 func retainUntilSettle(s *scene) {
 	for name, release := range map[string]func(x, g *scene, d duly.Delivery){
 		"destroy": func(x, g *scene, d duly.Delivery) {

@@ -28,7 +28,7 @@ func playTopicBug(t *testing.T, bug plantedBug, sc script) (err error) {
 	return err
 }
 
-// topicBugs returns bugs of leases, closings and limiters. Most of them are those of queues.
+// topicBugs returns bugs of leases, closings and limiters. Most of them are bugs of queues as well.
 func topicBugs() []plantedBug {
 	names := map[string]bool{"IgnoresARate": true, "ClosesNothing": true, "ClosesForAMillisecondMore": true,
 		"AdaptsNothing": true, "ReopensNothing": true, "DeliversAMillisecondEarly": true}

@@ -45,8 +45,8 @@ func Engine(ctx context.Context, url string, opts ...Option) (contract.Engine, e
 	return nil, unknownScheme(scheme, forms)
 }
 
-// CheckStore returns an error unless the URL is that of an engine with a store of its own,
-// which a server can serve. It opens nothing. Its errors are those of [Engine].
+// CheckStore returns an error unless the URL names an engine with a store of its own,
+// which a server can serve. It opens nothing. It returns the same errors as [Engine].
 func CheckStore(url string) (err error) {
 	scheme, _, found := strings.Cut(url, ":")
 	switch {

@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// Redis reports whether a URL is that of the engine on Redis.
+// Redis reports whether a URL names the engine on Redis.
 func Redis(url string) bool {
 	scheme, _, _ := strings.Cut(url, ":")
 	return isRedis(scheme)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// damage is one way to damage a store. The numbers are those of the nineteen possible faults of job
+// damage is one way to damage a store. The numbers refer to the nineteen possible faults of job
 // indexes.
 type damage struct {
 	name string

@@ -20,7 +20,7 @@ type planted struct {
 	plant func(e *Engine)
 }
 
-// plants returns the planted faults. The numbers are those of the faults in C12.176.
+// plants returns the planted faults. The numbers refer to the faults in C12.176.
 func plants(t *testing.T, tag string) []planted {
 	group := tag + "@g:"
 	place := func(e *Engine, key string) string { return e.command(t, "ZRANGE", group+key, "0", "0")[0] }

@@ -356,7 +356,7 @@ func TestWaitersOfAProcessShareOneLook(t *testing.T) {
 			t.Errorf("%d looks at 60 queues made the calls %s", looks, strings.TrimSpace(line))
 		}
 	}
-	// Expected calls are those of the look, the blocking call, and the client library's ping of a
+	// Expected are the calls of the look, the blocking call, and the client library's ping of a
 	// connection that was silent for ten seconds.
 	for _, known := range []string{"# Commandstats", "fcall_ro", "bzpopmin", "ping", "config|resetstat", "getrange",
 		"exists", "hget", "hmget"} {

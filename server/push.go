@@ -37,7 +37,7 @@ type PushConfig struct {
 		headers map[string]string, ended func(status int, as duly.Settlement))
 }
 
-// push is the HTTP push of a server. A nil push is that of a server without HTTP push.
+// push is the HTTP push of a server. A server without HTTP push has a nil push.
 type push struct {
 	server     *Server
 	guard      *guard.Guard

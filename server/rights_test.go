@@ -73,7 +73,7 @@ func TestEveryRouteIsOpenOnlyToTheDeclaredRights(t *testing.T) {
 	}
 }
 
-// Fault X1: the declared rights are those of the contract's table.
+// Fault X1: the declared rights equal the contract's table.
 func TestRightsMatchContract(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)

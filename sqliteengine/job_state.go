@@ -415,7 +415,7 @@ func (j *job) revive(t *tx, p *duly.RequeueParams) (err error) {
 
 // settle ends the current delivery with that outcome.
 func (j *job) settle(t *tx, o *duly.SettleRequest) error {
-	// The attempt is that of the delivery that ends, so it is computed before the counters rise.
+	// The attempt belongs to the delivery that ends, so it is computed before the counters rise.
 	attempt := contract.Attempt(&j.Planned.Job, j.failures, j.stalls)
 	j.ended++
 	switch o.As {

@@ -174,7 +174,7 @@ func reserveOne(e *Engine, _ duly.Receipt) error {
 	return second(e.Reserve(context.Background(), duly.ReserveParams{Queues: []string{"q"}, Max: 1, Lease: time.Minute}))
 }
 
-// C18.28: the state is that of the last committed call after a restart.
+// C18.28: after a restart, the limiter has the state of the last committed call.
 func TestLimiterSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	for _, step := range limiterSteps() {
@@ -207,7 +207,7 @@ func (l *limited) checked() {
 	}
 }
 
-// The moments at which the process dies.
+// When the process dies.
 const (
 	diesInside = "inside"
 	diesAfter  = "after"

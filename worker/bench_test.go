@@ -19,7 +19,7 @@ func BenchmarkBacklog(b *testing.B) {
 	for _, slots := range []int{1, 64, 1000} {
 		b.Run(fmt.Sprintf("FreeStore/Slots%d", slots), func(b *testing.B) { backlog(b, slots, nil) })
 	}
-	// The costs are those of a file with group commit: 50 µs for a call, 10 µs for a job.
+	// The costs resemble a file with group commit: 50 µs for a call, 10 µs for a job.
 	b.Run("OneWriter/Slots64", func(b *testing.B) {
 		backlog(b, 64, func(items int) { spin(50*time.Microsecond + time.Duration(items)*10*time.Microsecond) })
 	})

@@ -359,7 +359,7 @@ func (f *fetcher) prepare(j *activeJob, d *duly.Delivery, sent instant) {
 	j.ctx, j.cancel = jobContext{Context: ctx, delivery: &j.delivery}, cancel
 	j.delivery.ctx = &j.ctx
 
-	// The length is that of the request, and not LeaseEnd − Now: after the engine's clock was set
+	// The length is taken from the request, and not LeaseEnd − Now: after the engine's clock was set
 	// back, Now is the due time, which may be after the end of the lease.
 	length := cmp.Or(f.cfg.Lease, d.Lease)
 	j.lease.grant(sent, length, f.cfg.margin(length))

@@ -76,7 +76,7 @@ func (l *lease) nextCheck(extending bool) time.Duration {
 	at := l.from.mono + l.trusted
 	if !l.released {
 		at = min(at, l.holdEnd)
-		// The end of an Extend in flight causes a separate check.
+		// If an Extend is in flight, its end starts another check.
 		if !extending {
 			at = min(at, l.renewAt)
 		}

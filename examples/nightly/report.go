@@ -16,7 +16,7 @@ const (
 	owner = "shop"
 )
 
-// sale is money at a moment.
+// sale is an amount at a time.
 type sale struct {
 	at    time.Time
 	cents int

@@ -11,7 +11,7 @@ import (
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		// A report shows 0 as not known.
+		// A report shows 0 as unknown.
 		return 0
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())

@@ -21,7 +21,7 @@ type NodeShards struct {
 }
 
 // SpreadCost is the cost of one load on one side: medians of all rounds, in microseconds of CPU
-// time per job. The jobs are those of all nodes.
+// time per job. The jobs of all nodes count.
 type SpreadCost struct {
 	Batch   int `json:"batch"`
 	Callers int `json:"callers"`

@@ -33,7 +33,7 @@ func newLine(p *Proxy, way Direction, to net.Conn, done <-chan struct{}) *line {
 func (l *line) send(data []byte) { l.put(parcel{data: data}) }
 
 func (l *line) put(x parcel) {
-	// Only replies are delayed, so the delay is that of a whole round trip.
+	// Only replies are delayed, so a whole round trip has this delay.
 	if l.way == ToClient {
 		x.at = l.proxy.due()
 	}

@@ -29,7 +29,7 @@ func TestShardedContract(t *testing.T) {
 	s := suite()
 	s.Shards = 8
 	if testing.Short() {
-		s.Subjects = []string{"Wait", "Shards", "Concurrency"} // the other calls are those of TestContract
+		s.Subjects = []string{"Wait", "Shards", "Concurrency"} // TestContract has the other calls
 	}
 	s.Run(t)
 }

@@ -193,7 +193,7 @@ func (e *Engine) canFire(s *shard) bool {
 	return s.schedules.canFire(now, e.cfg.Clock.Mono())
 }
 
-// tickMoments calls soonest with moments at which ticks of the queue can fire, including the next
+// tickMoments calls soonest with the times at which ticks of the queue can fire, including the next
 // tick.
 func (e *Engine) tickMoments(q *queue, now int64, soonest func(int64)) {
 	mono := e.cfg.Clock.Mono()

@@ -51,7 +51,7 @@ func (e *Engine) leased() (n int) {
 	return n
 }
 
-// NextMoment returns the next moment of the clock at which the engine may change by itself, because a
+// NextMoment returns the next time of the clock at which the engine may change by itself, because a
 // job or a tick becomes due, a lease or a Wait ends, or a limit opens.
 func (e *Engine) NextMoment() (at time.Time, ok bool) {
 	e.mu.Lock()
@@ -59,7 +59,7 @@ func (e *Engine) NextMoment() (at time.Time, ok bool) {
 	_, now := e.now()
 	next := int64(0)
 
-	// A moment in the past is no reason for the clock to move.
+	// A time in the past is not a reason to move the clock.
 	soonest := func(at int64) {
 		if at > now && (next == 0 || at < next) {
 			next = at

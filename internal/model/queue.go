@@ -246,7 +246,7 @@ func (s *shard) become(j *job, e contract.Event, now int64, change func()) {
 	from := j.state
 	s.place(j, s.dueState(j, now), change)
 
-	// The table speaks of states by the clock, so a job that waits for its step counts as due.
+	// The table has states by the clock, so a job that waits for its step counts as due.
 	s.count(e, from, s.stateNow(j, now))
 }
 

@@ -203,7 +203,7 @@ func (s *shard) stall(j *job, now int64) {
 // comeBack ends a delivery that was neither acked nor buried. It tests in the contract's order
 // whether the job is expired, merged away, dead, or waits again.
 func (s *shard) comeBack(j *job, e contract.Event, due, now int64) {
-	// The order of the rules is that of section 4 of the contract: expired, merged, dead, waiting.
+	// The rules apply in the order of section 4 of the contract: expired, merged, dead, waiting.
 	if j.ExpiresAt != 0 && past(j.ExpiresAt, now) {
 		s.counters.Expired++
 		s.gone(j, e, now)

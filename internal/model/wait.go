@@ -136,7 +136,7 @@ func (e *Engine) Pass(_ context.Context, namespace string, queues []string) {
 	}
 }
 
-// wake wakes one waiter per deliverable job, and sets the timer for the next moment at which a job
+// wake wakes one waiter per deliverable job, and sets the timer for the next time at which a job
 // may become deliverable.
 func (e *Engine) wake() {
 	if e.closed {
@@ -246,7 +246,7 @@ func (s *shard) runOut(now int64) iter.Seq[*job] {
 	}
 }
 
-// setTimer sets the engine's one timer to the next moment at which something may change.
+// setTimer sets the engine's one timer to the next time at which something may change.
 func (e *Engine) setTimer(t time.Time) {
 	now := clock.Milli(t)
 	next := int64(0)
@@ -295,7 +295,7 @@ func (e *Engine) setTimer(t time.Time) {
 	})
 }
 
-// moments calls soonest with each moment at which the queue may have a deliverable job.
+// moments calls soonest with each time at which the queue may have a deliverable job.
 func (q *queue) moments(now int64, soonest func(int64)) {
 	for _, s := range q.shards {
 		s.moments(now, soonest)

@@ -59,7 +59,7 @@ func (p *process) clock() string { return filepath.Join(p.folder, "clock") }
 
 // setClock writes the offset that the server reads whenever it uses its clock.
 func (p *process) setClock(ahead time.Duration) error {
-	// The file is not truncated, because the server may read it at any moment.
+	// The file is not truncated, because the server may read it at any time.
 	f, err := os.OpenFile(p.clock(), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err

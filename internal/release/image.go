@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The image is that of packaging/docker/Dockerfile, made without a daemon. It is an
+// The image equals that of packaging/docker/Dockerfile, but is made without a daemon. It is an
 // archive with the OCI image layout: https://github.com/opencontainers/image-spec.
 // It also has the file manifest.json, which older versions of `docker load` read.
 

@@ -2,7 +2,7 @@
 // platform, container images, Debian packages, SBOMs and checksums.
 //
 // Two runs on the same commit with the same Go version write the same bytes. Every
-// time in a file is that of the commit, and no file holds a path, a user or the
+// time in a file is the time of the commit, and no file holds a path, a user or the
 // environment of the machine.
 package release
 

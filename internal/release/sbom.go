@@ -17,7 +17,7 @@ func (b *builder) sbom(ctx context.Context, t Target, binary string) error {
 }
 
 // serial returns the serial number of an SBOM: a UUID that the version, the commit
-// and the platform decide. The form is that of RFC 9562, version 8.
+// and the platform decide. It has the form of RFC 9562, version 8.
 func (b *builder) serial(t Target) string {
 	u := sha256.Sum256(fmt.Append(nil, b.stamp.Version, " ", b.stamp.Commit, " ", t))
 	// These bits name the version and the variant of the UUID.

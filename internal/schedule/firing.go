@@ -127,8 +127,8 @@ func (f *Firing) goLocked(run func()) bool {
 	return true
 }
 
-// Round reads due schedules of a shard and fires their ticks. It passes over ticks that it leaves
-// alone, so they hold up no later ones. If a round of the shard is running already, Round waits for
+// Round reads due schedules of a shard and fires their ticks. It skips ticks that cannot
+// fire yet, so they do not delay later ticks. If a round of the shard is running already, Round waits for
 // its end and returns its result. If ctx ends, Round returns and the running round continues.
 func (f *Firing) Round(ctx context.Context, q duly.QueueRef, shard int) (Outcome, error) {
 	r, err := f.join(ctx, place{q.Normal(), shard})
@@ -190,7 +190,7 @@ func (f *Firing) round(ctx context.Context, p place) (o Outcome, err error) {
 // them is still due.
 func (f *Firing) fire(ctx context.Context, p place, due *contract.DueSchedules, o *Outcome) (progress, more bool, err error) {
 	items, more := f.items(due, o)
-	// All of them are left alone.
+	// Every tick of the page is held for now.
 	if len(items) == 0 {
 		return false, false, nil
 	}

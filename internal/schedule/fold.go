@@ -111,7 +111,7 @@ func (f *fold) all() []contract.FireItem {
 	return items
 }
 
-// oldest returns the oldest moment at which a tick still fires.
+// oldest returns the earliest time at which a tick still fires.
 func (f *fold) oldest() int64 {
 	oldest := f.now - f.window
 	if f.ttl > 0 {

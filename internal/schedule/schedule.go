@@ -115,7 +115,7 @@ func Resume(r *contract.ScheduleRecord, t cron.Timing, now time.Time) bool {
 	return true
 }
 
-// nextTick returns the first tick after a moment, or 0 if there is none.
+// nextTick returns the first tick after a time, or 0 if there is none.
 func nextTick(t ticks, after int64) int64 {
 	tick, ok := t.Next(at(after))
 	if !ok {

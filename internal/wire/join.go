@@ -12,7 +12,7 @@ func Join(requests [][]byte) []byte {
 	joined := make([]byte, 0, size)
 
 	for _, r := range requests {
-		// The list is the only field, so the first bracket is that of the list.
+		// The list is the only field, so the first bracket begins the list.
 		from := bytes.IndexByte(r, '[') + 1
 
 		// Requests of this package end with these two brackets.

@@ -14,7 +14,7 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// The profiles are those of net/http/pprof. Unlike that package, these routes require a
+// The routes serve the profiles of net/http/pprof. Unlike that package, these routes require a
 // right, and never show the program's arguments, which may contain secrets.
 
 const (

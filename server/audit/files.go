@@ -39,7 +39,7 @@ func openFile(path string) (file, error) {
 type files struct {
 	dir  string
 	open func(path string) (file, error)
-	// number is that of the current file, 0 before the first line.
+	// number is the number of the current file, 0 before the first line.
 	number int
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// engine is a watcher whose reports are made by a test.
+// engine is a watcher. The test makes its reports.
 type engine struct {
 	late bool // whether the test itself calls Ready
 	fail chan error

@@ -73,7 +73,7 @@ type Dashboard struct {
 	sealer *session.Sealer
 	codes  *session.Codes
 	origin http.CrossOriginProtection
-	// host is that of the origin of a proxy, "" without one.
+	// host is the host of a proxy's origin, "" without one.
 	host string
 
 	results results

@@ -19,7 +19,7 @@ func moment(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05.000 UTC")
 }
 
-// since returns a moment with its distance from now.
+// since returns a time with its distance from now.
 func since(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -27,7 +27,7 @@ func since(t, now time.Time) string {
 	return moment(t) + ", " + distance(t, now)
 }
 
-// distance returns how far a moment is from now, "" for none.
+// distance returns how far a time is from now, "" for none.
 func distance(t, now time.Time) string {
 	switch age := now.Sub(t); {
 	case t.IsZero():

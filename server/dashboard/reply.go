@@ -115,7 +115,7 @@ func (d *Dashboard) fail(c *route.Call, err error) (int, []byte) {
 	if !errors.As(err, &e) {
 		e = &duly.Error{Code: duly.CodeInternal, Message: "the log has the reason"}
 	}
-	// The status is that of the API for the same error.
+	// The API has the same status for the same error.
 	_, status := wire.AppendProblem(nil, err, 0)
 	v := view.Problem{Frame: d.frame(c, "This did not work"), Code: string(e.Code), Text: e.Message}
 	html, failed := d.pages.Execute(nil, "problem.html", v)

@@ -11,7 +11,7 @@ import (
 // themeCookie names the theme of a browser. The server reads it, so no page flashes.
 const themeCookie = "duly_ui_theme"
 
-// nextTheme has the theme that follows another one. "" is that of the system.
+// nextTheme has the theme that follows another one. "" is the theme of the system.
 var nextTheme = map[string]string{"": "light", "light": "dark", "dark": "system"}
 
 // theme returns light or dark, "" for that of the system.

@@ -15,7 +15,8 @@ import (
 
 // Facts are what the server knows besides its queues. A nil function leaves its condition out.
 type Facts struct {
-	// Calls returns the durations of each engine's calls: counts by the buckets of CallBounds, and one for longer calls.
+	// Calls returns the durations of each engine's calls: counts by the buckets of CallBounds, and one for longer
+	// calls.
 	Calls      func() map[string][]uint64
 	CallBounds []time.Duration
 	// Refused counts the jobs that were refused as full or not_durable. Reset is when the engine was last reset.
@@ -35,7 +36,7 @@ type vitals struct {
 	known   bool
 }
 
-// sample is the count of calls at a moment.
+// sample is the count of calls at a time.
 type sample struct {
 	mono  time.Duration
 	calls map[string][]uint64

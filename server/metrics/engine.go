@@ -111,7 +111,7 @@ func (m *Metrics) ticked(q duly.QueueRef, now int64, items []contract.FireItem, 
 		sum.Fired += n.Fired
 		sum.Skipped += n.Skipped
 		sum.Missed += n.Missed
-		// A tick that is missed has no moment at which it fires.
+		// A missed tick has no time at which it fires.
 		if n.Fired+n.Skipped > 0 {
 			late.note(latenessBounds, time.Duration(now-items[i].Tick)*time.Millisecond)
 		}

@@ -130,7 +130,7 @@ func (r *Pools) advance(ctx context.Context, p *contract.Placement) error {
 		phase = contract.Placed
 	}
 	if err == nil {
-		// The version is that of the placement that this server has read, so only one server
+		// The version belongs to the placement that this server has read, so only one server
 		// changes the phase.
 		next := m.where
 		if next.Phase = phase; phase == contract.Placed {

@@ -84,7 +84,7 @@ func watchServer(t *testing.T, server *redistest.Server, out string, flags ...st
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// The status is that of the killed server, so the error is ignored.
+	// The error is the exit status of the killed server, so it is ignored.
 	ended = sync.OnceFunc(func() { cmd.Wait() })
 	t.Cleanup(func() { cmd.Process.Kill(); ended() })
 	redistest.Await(t, "strace watches the server", func() bool {

@@ -138,7 +138,7 @@ func (e *Catalog) CallWhenStepped(ctx context.Context, q *Queue, s *Shard, sc *s
 }
 
 // Write runs a script whose answer promises durability. durable is the error if the servers did
-// not confirm it. The arguments begin with clock and version. waited is that of link.Call.
+// not confirm it. The arguments begin with clock and version. waited has the same meaning as in link.Call.
 func (e *Catalog) Write(
 	ctx context.Context, q *Queue, s *Shard, sc *store.Script, args []string, waited bool,
 ) (r Reply, durable, err error) {

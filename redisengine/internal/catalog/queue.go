@@ -21,7 +21,7 @@ type Queue struct {
 	Version string
 	// Whether the queue is being destroyed; its remains are deleted before it is created again.
 	Tomb          bool
-	PlainDefaults bool // whether this is a pull queue whose defaults are those of the contract
+	PlainDefaults bool // whether this is a pull queue with the contract's defaults
 	Topic         *Topic
 	View          *View // set for a group, nil for a queue or topic
 	Shards        []*Shard

@@ -75,7 +75,7 @@ func (e *Catalog) CallGroup(ctx context.Context, q *Queue, s *Shard, sc *store.L
 	}
 }
 
-// CallGroupOnce is like CallGroup but without repeats. once has the meaning of that in [link.Call].
+// CallGroupOnce is like CallGroup but without repeats. once has the same meaning as in [link.Call].
 func (e *Catalog) CallGroupOnce(ctx context.Context, q *Queue, s *Shard, sc *store.LogScript, once bool,
 	args ...string) (Reply, error) {
 	return e.run(

@@ -61,7 +61,7 @@ func newDialer(o Options) *dialer {
 	return d
 }
 
-// dial opens a connection for the client library. The context is that of the first caller. Other
+// dial opens a connection for the client library. The context belongs to the first caller. Other
 // callers wait for the same connection.
 func (d *dialer) dial(ctx context.Context, addr string, _ *net.Dialer, config *tls.Config) (net.Conn, error) {
 	return d.connect(ctx, addr, config, false)

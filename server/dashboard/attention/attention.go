@@ -170,7 +170,7 @@ func recently(at, now time.Time, limit time.Duration, what string) string {
 // key identifies a finding.
 type key struct{ code, queue string }
 
-// Tracker remembers since when conditions hold, by namespace. It is safe for concurrent use.
+// Tracker records when conditions began, by namespace. It is safe for concurrent use.
 type Tracker struct {
 	mu   sync.Mutex
 	list map[string][]Finding

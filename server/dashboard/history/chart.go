@@ -9,11 +9,11 @@ import (
 type Range struct {
 	Name string
 	Span time.Duration
-	// ring is that of the steps. merge steps are one point.
+	// ring is the index of the ring with the steps. merge steps become one point.
 	ring, merge int
 }
 
-// Ranges are all ranges, at most 180 points each. The last one is for namespaces alone.
+// Ranges are all ranges, at most 180 points each. Only namespaces have the last one.
 var Ranges = []Range{
 	{"15min", 15 * time.Minute, 0, 1}, {"1h", time.Hour, 1, 1}, {"6h", 6 * time.Hour, 1, 2},
 	{"24h", 24 * time.Hour, 2, 1}, {"3d", 3 * 24 * time.Hour, 2, 3}, {"7d", 7 * 24 * time.Hour, 2, 6},
@@ -32,8 +32,8 @@ type Point struct {
 	Ready                          float64
 	// Oldest is the largest age of the oldest ready job, in seconds.
 	Oldest float64
-	// P50 and P99 are percentiles of the lateness of deliveries, in seconds. They are NaN without a delivery, and in the
-	// chart of a queue.
+	// P50 and P99 are percentiles of the lateness of deliveries, in seconds. They are NaN without a delivery, and in
+	// the chart of a queue.
 	P50, P99 float64
 }
 

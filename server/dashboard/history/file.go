@@ -299,7 +299,7 @@ func (r *reader) float() float32 {
 	return v
 }
 
-// time reads a moment. Zero is none.
+// time reads a time. Zero means none.
 func (r *reader) time() (t time.Time) {
 	if ms := r.signed(); ms != 0 {
 		t = time.UnixMilli(ms).UTC()

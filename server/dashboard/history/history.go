@@ -29,7 +29,7 @@ const (
 
 // Config configures a History. Look, Clock and Log must be set.
 type Config struct {
-	// Look looks at a namespace. The looks also arrive by [History.Observe].
+	// Look samples a namespace. [History.Observe] receives the samples as well.
 	Look  func(ctx context.Context, namespace string) *feed.Look
 	Clock duly.Clock
 	Log   *slog.Logger
@@ -57,14 +57,14 @@ type History struct {
 
 // namespace is one that people look at.
 type namespace struct {
-	// visit is the moment of the last page.
+	// visit is the time of the last page.
 	visit time.Time
 	total *series
 	marks []Mark
-	// queues are those of the last look. known is set when a look has noted their counters.
+	// queues has the queues of the last look. known is set when a look has noted their counters.
 	queues map[string]*queue
 	known  bool
-	// begin is the first moment since which there is no gap, at and mono are those of the last look.
+	// begin is the time since which there is no gap, at and mono are the times of the last look.
 	begin, at time.Time
 	mono      time.Duration
 	// lastName is the name of the last queue of the last look, "" if it had all queues.

@@ -24,7 +24,7 @@ type Rates struct {
 	In, Out, Failed float64
 }
 
-// note updates the moments of a queue. The counters of the last look are still those of q.
+// note updates the times of a queue. The counters of the last look are still those of q.
 func (q *queue) note(look *contract.QueueStats, now time.Time) {
 	s, t, r := &look.Stats, look.Throttle, &q.recent
 	was := q.counters
@@ -42,7 +42,7 @@ func (q *queue) note(look *contract.QueueStats, now time.Time) {
 	}
 }
 
-// begin sets the moment at which a condition began, and clears it when the condition ends.
+// begin sets the time at which a condition began, and clears it when the condition ends.
 func begin(since *time.Time, holds bool, now time.Time) {
 	switch {
 	case !holds:

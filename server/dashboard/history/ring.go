@@ -76,7 +76,7 @@ func (r *ring) see(step int64) []float32 {
 // span is the time between two looks.
 type span struct{ from, to time.Time }
 
-// number returns the number of the step with a moment.
+// number returns the number of the step that contains a time.
 func (r *ring) number(t time.Time) int64 { return t.UnixMilli() / r.step.Milliseconds() }
 
 // start returns when a step begins.
@@ -115,7 +115,7 @@ func (r *ring) trim(now time.Time) {
 	r.pieces = slices.DeleteFunc(r.pieces, func(p *piece) bool { return p.first+perPiece <= oldest })
 }
 
-// cut removes the step with a moment and all later ones.
+// cut removes the step that contains a time, and all later ones.
 func (r *ring) cut(from time.Time) {
 	first := r.number(from)
 	for _, p := range r.pieces {

@@ -68,7 +68,8 @@ type Confirm struct {
 	Problem string
 	// IDs are the jobs of the action.
 	IDs []string
-	// Typed is the text to type, Sizes what a queue has, Effect what happens to it. They are empty for an action on jobs.
+	// Typed is the text to type, Sizes what a queue has, Effect what happens to it. They are empty for an action on
+	// jobs.
 	Typed, Effect string
 	Sizes         []Field
 	// Word is the text of the button.
@@ -120,7 +121,7 @@ type Overview struct {
 	More  int
 	Tiles []Number
 	Tops  []Top
-	// Charts are those of all queues.
+	// Charts has the charts of all queues.
 	Charts Charts
 }
 
@@ -153,7 +154,7 @@ type Charts struct {
 // Chart is one chart with its table. Label describes it in words.
 type Chart struct {
 	ID, Title, Label string
-	// From, To and Step are the moments of the first and the last point and their distance, in seconds.
+	// From and To are the times of the first and the last point, and Step is the distance of two points, in seconds.
 	From, To, Step string
 	// Log is set for a logarithmic axis.
 	Log     bool
@@ -162,7 +163,7 @@ type Chart struct {
 	Rows []ChartRow
 }
 
-// ChartRow is one point. At is its moment in seconds.
+// ChartRow is one point. At is its time in seconds.
 type ChartRow struct {
 	At, Time string
 	Values   []string
@@ -179,7 +180,8 @@ type Queues struct {
 	Here         render.Path
 	Filter, Sort string
 	Orders       []Order
-	// Whole is set if the page begins the list and has no filter. Part is set if filter and order apply to a part of it.
+	// Whole is set if the page begins the list and has no filter. Part is set if filter and order apply to a part of
+	// it.
 	Whole, Part bool
 	// First and Next are the pages of the list. Next is empty on the last one.
 	First, Next render.Path
@@ -242,7 +244,7 @@ type Jobs struct {
 	Queue  Link
 	State  string
 	States []State
-	// When is the name of the column with a moment.
+	// When is the name of the column with a time.
 	When string
 	// Find is the URL that leads to a job by its ID.
 	Find render.Path
@@ -263,7 +265,7 @@ type Jobs struct {
 // JobRow is one job of the list.
 type JobRow struct {
 	Job Link
-	// When is the distance of a moment from now, with the moment as its name.
+	// When is the distance of a time from now, with the time as its name.
 	When                                              Field
 	Age, Priority, Attempt, Order, Merge, Size, Error string
 }

@@ -59,7 +59,7 @@ func backupCommand(a *app) *cobra.Command {
 
 var errStoreInUse = errors.New("belongs to a store that is open or was not closed")
 
-// belongsToStore reports whether a path is that of a store in use, or of one of its
+// belongsToStore reports whether a path belongs to a store in use, or to one of its
 // other files. If a backup replaced it, the store's process would continue to write to
 // the old file, which no longer has a name.
 func belongsToStore(path string) bool {

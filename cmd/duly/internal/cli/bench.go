@@ -182,7 +182,7 @@ func (a *app) bench(ctx context.Context, p *printer, b *benchFlags) error {
 	bar := &benchBar{app: a}
 	b.Namespace, b.Clock, b.Progress = target.namespace, a.env.Clock, bar.show
 
-	// An engine in this process shares its CPU with the callers, so its CPU is that of the process.
+	// An engine in this process shares its CPU with the callers, so its CPU time is the CPU time of the process.
 	b.Embedded = !isRemote(target.url) && !open.Redis(target.url)
 	b.Open = a.benchOpen(b, target.url)
 	report, err := bench.Run(ctx, b.Config)

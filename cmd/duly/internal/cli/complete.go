@@ -86,7 +86,7 @@ func (a *app) namesWithPrefix(
 // completeValues completes the value of a flag that has only these values.
 func completeValues(cmd *cobra.Command, flag string, values ...string) {
 	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
-	// A missing flag is a mistake in this program, not of its user.
+	// A missing flag is a bug of this program, not a mistake of its user.
 	if err != nil {
 		panic("cli: no flag " + flag + " in " + cmd.Name())
 	}

@@ -100,7 +100,7 @@ no engine and changes nothing. It prints every error with its origin. The exit s
 func printConfigSummary(p *printer, c *config.Loaded) error {
 	given := 0
 
-	// The zero origin is that of a default.
+	// The zero origin marks a default.
 	for _, v := range c.Values {
 		if v.Origin != (config.Origin{}) {
 			given++

@@ -214,7 +214,7 @@ func (a *app) completeEndpoint(at endpoint) (endpoint, error) {
 	return at, nil
 }
 
-// isRemote reports whether the URL is that of a server.
+// isRemote reports whether the URL names a server.
 func isRemote(engine string) bool {
 	return strings.HasPrefix(engine, "http://") || strings.HasPrefix(engine, "https://")
 }

@@ -313,7 +313,7 @@ func (a *app) printBanner(p *printer, s *server.Server, c *config.Loaded, engine
 	p.printf("duly %s serves %s\n\n", a.version().Version, open.Redact(engine))
 	token := filepath.Join(data, auth.TokenFile)
 	note := ""
-	// Without a first token, the user has one elsewhere.
+	// Without the file of a first token, the user already has another token.
 	if _, err := os.Stat(token); errors.Is(err, os.ErrNotExist) {
 		note, token = ", with a token in DULY_TOKEN", ""
 	}

@@ -29,7 +29,7 @@ type table struct {
 	started bool
 }
 
-// newTable returns a table with these titles. A title that begins with ">" is that of a
+// newTable returns a table with these titles. A title that begins with ">" belongs to a
 // column that is aligned to the right.
 func (p *printer) newTable(titles ...string) *table {
 	t := &table{p: p, columns: make([]column, len(titles)), widths: make([]int, len(titles))}

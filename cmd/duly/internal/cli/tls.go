@@ -71,7 +71,7 @@ func trustOnly(c *tls.Config, certificate []byte) {
 	// VerifyConnection verifies the certificate, also when a session is resumed.
 	c.InsecureSkipVerify = true
 	c.VerifyConnection = func(s tls.ConnectionState) error {
-		// Only the first certificate is that of the server. The others are its authorities.
+		// Only the first certificate belongs to the server. The others are its authorities.
 		if len(s.PeerCertificates) > 0 && string(s.PeerCertificates[0].Raw) == string(certificate) {
 			return nil
 		}
@@ -106,7 +106,7 @@ func withTLSHint(err error) error {
 func wantsClientCertificate(err error) bool {
 	const certificateRequired = tls.AlertError(116) // RFC 8446
 	var remote *net.OpError
-	// Package tls has a private type for alerts. Its text is that of the AlertError.
+	// Package tls has a private type for alerts. Its text equals that of AlertError.
 	return errors.As(err, &remote) && remote.Op == "remote error" && remote.Err.Error() == certificateRequired.Error()
 }
 
