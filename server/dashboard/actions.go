@@ -9,7 +9,9 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
@@ -18,6 +20,7 @@ import (
 	"github.com/dulymq/duly/server/dashboard/render"
 	"github.com/dulymq/duly/server/dashboard/session"
 	"github.com/dulymq/duly/server/dashboard/view"
+	"github.com/dulymq/duly/server/failures"
 	"github.com/dulymq/duly/server/route"
 )
 
@@ -79,8 +82,8 @@ var actions = []action{
 	},
 	{
 		name: "requeue", api: "POST " + apiQueue + "/requeue", access: auth.Admin, jobs: true,
-		done: [2]string{"1 job is requeued.", "%d jobs are requeued."}, confirm: (*target).confirmRequeue,
-		run: requeue,
+		done: [2]string{"1 job is requeued.", "%d jobs are requeued."}, run: requeue,
+		confirm: func(t *target) string { return t.question("", "Requeue %d dead jobs") },
 	},
 	{
 		name: "promote", api: "POST " + apiJob + "/promote", access: auth.Produce, jobs: true,
@@ -91,7 +94,8 @@ var actions = []action{
 	},
 	{
 		name: "delete", api: "DELETE " + apiJob, access: auth.Produce, jobs: true,
-		done: [2]string{"1 job is deleted.", "%d jobs are deleted."}, confirm: (*target).confirmDelete,
+		done:    [2]string{"1 job is deleted.", "%d jobs are deleted."},
+		confirm: func(t *target) string { return t.question("Delete the job %s?", "Delete %d jobs") },
 		run: func(ctx context.Context, e contract.Engine, t *target) error {
 			return t.each(func(id string) error { return e.Delete(ctx, t.queue, id) })
 		},
@@ -107,8 +111,12 @@ func actionNamed(name string) *action {
 type target struct {
 	queue duly.QueueRef
 	ids   []string
-	// back is the page after the action: a state, job, or "" for the queue.
-	back string
+	// group selects the jobs instead of ids. size is their number at the question.
+	group *failures.Selection
+	size  int64
+	// back is the page after the action: a state, job, or "" for the queue. state is that of an action on a whole state.
+	back  string
+	state duly.State
 
 	done   int
 	failed int
@@ -117,8 +125,16 @@ type target struct {
 
 // each runs an operation for every job.
 func (t *target) each(operate func(id string) error) error {
-	for _, id := range t.ids {
-		t.count(operate(id))
+	errs := make([]error, len(t.ids))
+	var calls sync.WaitGroup
+	room := make(chan struct{}, 32) // an engine batches concurrent calls
+	for i, id := range t.ids {
+		room <- struct{}{}
+		calls.Go(func() { errs[i] = operate(id); <-room })
+	}
+	calls.Wait()
+	for _, err := range errs {
+		t.count(err)
 	}
 	return t.end()
 }
@@ -143,12 +159,8 @@ func (t *target) end() error {
 }
 
 func purge(ctx context.Context, e contract.Engine, t *target) error {
-	var state duly.State
-	if err := state.UnmarshalText([]byte(t.back)); err != nil {
-		return err
-	}
 	for t.done < maxPurged {
-		n, err := e.Purge(ctx, t.queue, state, purgeStep)
+		n, err := e.Purge(ctx, t.queue, t.state, purgeStep)
 		t.done += n
 		if err != nil {
 			t.count(err)
@@ -172,19 +184,17 @@ func requeue(ctx context.Context, e contract.Engine, t *target) error {
 	return t.end()
 }
 
-// confirmRequeue asks for several jobs. One job is requeued at once.
-func (t *target) confirmRequeue() string {
-	if len(t.ids) == 1 {
+// question asks before an action on several jobs, and by the text one before an action on one job.
+func (t *target) question(one, several string) string {
+	switch {
+	case t.group != nil:
+		return fmt.Sprintf(several+" of %s with this error?", t.size, t.queue.Name)
+	case len(t.ids) == 1 && one != "":
+		return fmt.Sprintf(one, t.ids[0])
+	case len(t.ids) == 1:
 		return ""
 	}
-	return fmt.Sprintf("Requeue %d dead jobs of %s?", len(t.ids), t.queue.Name)
-}
-
-func (t *target) confirmDelete() string {
-	if len(t.ids) == 1 {
-		return "Delete the job " + t.ids[0] + "?"
-	}
-	return fmt.Sprintf("Delete %d jobs of %s?", len(t.ids), t.queue.Name)
+	return fmt.Sprintf(several+" of %s?", len(t.ids), t.queue.Name)
 }
 
 // text says what an action has done.
@@ -198,6 +208,9 @@ func (a *action) text(t *target) string {
 	}
 	if a.state && t.done >= maxPurged {
 		text += " That is the most of one action: purge again."
+	}
+	if t.group != nil && t.group.More {
+		text += " The group has more jobs. Continue with its button."
 	}
 	if t.failed > 0 {
 		text += fmt.Sprintf(" %d could not be changed, the first one because: %v.", t.failed, t.err)
@@ -218,57 +231,56 @@ func (d *Dashboard) actionRoutes(queue string) (list []route.Route) {
 
 // act runs an action, after its confirmation where it needs one.
 func (d *Dashboard) act(c *route.Call, a *action) error {
-	if d.cfg.ReadOnly {
-		return readOnly()
-	}
-	form, err := readForm(c)
+	form, s, err := d.submitted(c)
 	if err != nil {
 		return err
 	}
 	t := &target{queue: queueOf(c), back: form.Get("back")}
 	if a.jobs {
-		if t.ids, err = selected(form); err != nil {
+		if err = t.choose(form, d.cfg.Clock.Now()); err != nil {
 			return err
 		}
 	}
-	var state duly.State
-	if a.state && state.UnmarshalText([]byte(t.back)) != nil {
+	if a.state && t.state.UnmarshalText([]byte(t.back)) != nil {
 		return contract.Invalid("back", "is %q, must be a state such as dead", t.back)
 	}
-	s, err := d.session(c)
-	if err != nil {
-		return err
-	}
 
+	named := form.Get("name") == t.queue.Name
+	if t.group != nil && !named {
+		if err := d.measure(c, t, form.Get("confirmed") == ""); err != nil {
+			return err
+		}
+	}
 	if a.confirm != nil && form.Get("confirmed") == "" {
 		if question := a.confirm(t); question != "" {
 			return d.ask(c, a, t, question, "")
 		}
 	}
-	if a.typed && form.Get("name") != t.queue.Name {
+	if (a.typed || t.size > maxSelected) && !named {
 		return d.ask(c, a, t, a.confirm(t), "The name is different.")
 	}
-	once := form.Get("once")
-	if once == "" {
-		return missingOnce()
-	}
-	mark := a.mark(once, t)
-	_, err = d.results.once(s.ID+" "+mark, func() (string, error) { return d.perform(c, a, t, &s) })
+	mark := a.mark(form.Get("once"), t)
+	_, err = d.results.once(form.Get("once"), s.ID+" "+mark, func() (string, error) { return d.perform(c, a, t, &s) })
 	if err != nil {
 		return err
 	}
 	return seeOther(c, withQuery(t.page(), "result", mark))
 }
 
-func readOnly() error {
-	return contract.Errorf(duly.CodeForbidden, "this dashboard is read-only; the setting ui.read_only is on")
+// submitted returns the form of a change and the session that sends it.
+func (d *Dashboard) submitted(c *route.Call) (form url.Values, s session.Session, err error) {
+	if d.cfg.ReadOnly {
+		return nil, s, contract.Errorf(duly.CodeForbidden, "this dashboard is read-only; the setting ui.read_only is on")
+	}
+	if form, err = readForm(c); err == nil {
+		s, err = d.session(c)
+	}
+	return form, s, err
 }
-
-func missingOnce() error { return contract.Invalid("once", "is missing; send the form of the page") }
 
 // mark names one click: an action on these jobs by this form.
 func (a *action) mark(once string, t *target) string {
-	sum := sha256.Sum256([]byte(once + "\n" + a.name + "\n" + strings.Join(t.ids, "\n")))
+	sum := sha256.Sum256([]byte(once + "\n" + a.name + "\n" + strings.Join(t.subject(), "\n")))
 	return hex.EncodeToString(sum[:12])
 }
 
@@ -282,7 +294,7 @@ func (d *Dashboard) perform(c *route.Call, a *action, t *target, s *session.Sess
 	if err != nil {
 		return "", err
 	}
-	err = a.run(c.Context(), d.cfg.Engine, t)
+	err = d.run(c.Context(), a, t)
 	end(audit.Outcome{Err: err, Done: t.done, Failed: t.failed})
 	if err != nil {
 		return "", err
@@ -294,7 +306,7 @@ func (d *Dashboard) perform(c *route.Call, a *action, t *target, s *session.Sess
 func (d *Dashboard) actionOf(c *route.Call, api string, t *target, s *session.Session) audit.Action {
 	return audit.Action{
 		Caller: c.Caller(), Session: s.Mark(), Remote: c.R.RemoteAddr, Via: "dashboard", Route: api,
-		Namespace: t.queue.Namespace, Queue: t.queue.Name, Jobs: t.ids, Request: c.ID(),
+		Namespace: t.queue.Namespace, Queue: t.queue.Name, Jobs: t.subject(), Request: c.ID(),
 	}
 }
 
@@ -314,7 +326,13 @@ func (d *Dashboard) ask(c *route.Call, a *action, t *target, question, problem s
 	request := strings.NewReplacer("{namespace}", t.queue.Namespace, "{queue}", t.queue.Name).Replace(pattern)
 	v := view.Confirm{
 		Problem: problem, IDs: t.ids, Back: t.back, Cancel: t.page(), Word: strings.ToUpper(a.name[:1]) + a.name[1:],
-		To: actionPath(t.queue, a.name), Once: rand.Text(),
+		To: actionPath(t.queue, a.name), Once: rand.Text(), Group: t.group,
+	}
+	if t.group != nil {
+		v.Effect = t.group.Effect()
+	}
+	if t.size > maxSelected {
+		v.Typed = t.queue.Name
 	}
 	v.Frame = d.frame(c, question)
 	v.Frame.Command, v.Frame.Request = a.command(t), method+" "+request
@@ -352,6 +370,9 @@ func (a *action) command(t *target) string {
 	case "purge":
 		return "duly queue purge " + t.queue.Name + " --state " + t.back
 	case "requeue":
+		if t.group != nil {
+			jobs = "--group " + t.group.Fingerprint
+		}
 		return "duly dead requeue " + t.queue.Name + " " + jobs
 	default:
 		return "duly job " + a.name + " " + t.queue.Name + " " + jobs
@@ -377,6 +398,9 @@ func selected(form url.Values) ([]string, error) {
 func (t *target) page() render.Path {
 	var state duly.State
 	switch {
+	case t.group != nil && t.group.More:
+		return withQuery(actionPath(t.queue, "dead"), "fp", t.group.Fingerprint, "before",
+			strconv.FormatInt(t.group.Before, 10), "from", t.group.Cursor)
 	case t.back == "job" && len(t.ids) == 1:
 		return jobPath(t.queue.Namespace, t.queue.Name, t.ids[0])
 	case t.back == "queues":
@@ -387,18 +411,14 @@ func (t *target) page() render.Path {
 	return queuePath(t.queue.Namespace, t.queue.Name)
 }
 
-func actionPath(q duly.QueueRef, name string) render.Path {
-	return path("n", q.Namespace, "q", q.Name, name)
-}
-
-// can reports whether the caller may do an action now.
-func (d *Dashboard) can(c *route.Call, name string) bool {
-	return !d.cfg.ReadOnly && c.Require(actionNamed(name).access) == nil
+// can reports whether the caller may change something that needs a right.
+func (d *Dashboard) can(c *route.Call, access auth.Access) bool {
+	return !d.cfg.ReadOnly && c.Require(access) == nil
 }
 
 // button returns the form of an action, nil if the caller may not do it.
 func (d *Dashboard) button(c *route.Call, name, text, back string, ids ...string) []view.Button {
-	if !d.can(c, name) {
+	if !d.can(c, actionNamed(name).access) {
 		return nil
 	}
 	return []view.Button{{Text: text, To: actionPath(queueOf(c), name), Name: name, Back: back, Once: rand.Text(), IDs: ids}}

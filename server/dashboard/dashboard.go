@@ -20,6 +20,7 @@ import (
 	"github.com/dulymq/duly/server/dashboard/history"
 	"github.com/dulymq/duly/server/dashboard/render"
 	"github.com/dulymq/duly/server/dashboard/session"
+	"github.com/dulymq/duly/server/failures"
 	"github.com/dulymq/duly/server/route"
 )
 
@@ -82,6 +83,7 @@ type Dashboard struct {
 	vitals  vitals
 	// attention has what needs an operator.
 	attention attention.Tracker
+	failures  failures.Tracker
 	streams   streams
 }
 
@@ -90,6 +92,7 @@ func New(c Config) (*Dashboard, error) {
 	d := &Dashboard{cfg: c, codes: &session.Codes{Clock: c.Clock}, results: results{clock: c.Clock}}
 	d.feed = &feed.Feed{Surveyor: c.Surveyor, Clock: c.Clock}
 	d.history = newHistory(&c, d.feed)
+	d.failures.Engine, d.failures.Clock = c.Engine, c.Clock
 	d.vitals.facts, d.feed.Seen = c.Facts, d.observe
 	var err error
 	if c.Origin != "" {
@@ -104,7 +107,7 @@ func New(c Config) (*Dashboard, error) {
 		// Browsers see the proxy's connection.
 		d.cfg.Secure = c.Secure || at.Scheme == "https"
 	}
-	if d.pages, err = render.Parse(templates, "templates/*.html", nil); err != nil {
+	if d.pages, err = render.Parse(templates, "templates/*.html", funcs); err != nil {
 		return nil, err
 	}
 	if d.files, err = assets.Load(); err != nil {
@@ -146,7 +149,8 @@ func (d *Dashboard) Routes() []route.Route {
 		d.route("POST", Prefix+"/theme", auth.Open, d.theme),
 		d.route("GET", namespace, auth.Either, d.overview),
 		d.route("GET", namespace+"/queues", auth.Either, d.queues),
-		d.liveRoute(namespace),
+		d.route("GET", namespace+"/live", auth.Either, d.live),
+		d.route("GET", namespace+"/dead", auth.Consume, d.dead),
 		d.route("GET", queue, auth.Either, d.queue),
 		d.route("GET", queue+"/find", auth.Consume, d.find),
 		d.route("GET", queue+"/{state}", auth.Consume, d.jobs),

@@ -19,6 +19,7 @@ import (
 	"github.com/dulymq/duly/server/audit"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard/session"
+	"github.com/dulymq/duly/server/failures"
 	"github.com/dulymq/duly/server/route"
 )
 
@@ -482,7 +483,11 @@ func TestHostileTexts(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		for _, page := range []string{"/ui/n/shop/q/mail/dead", "/ui/n/shop/q/mail/j/" + id} {
+		r.clock.Advance(5 * time.Second)
+		for _, page := range []string{
+			"/ui/n/shop/q/mail/dead", "/ui/n/shop/q/mail/j/" + id, "/ui/n/shop/dead",
+			"/ui/n/shop/q/mail/dead?fp=" + failures.Fingerprint(text), "/ui/n/shop/dead?fp=" + failures.Fingerprint(text),
+		} {
 			a := b.get(page)
 			if a.status != 200 || strings.ContainsAny(text, `<"'`) && strings.Contains(a.body, text) {
 				t.Errorf("case %d: %s has the status %d, or %q as markup", i, page, a.status, text)

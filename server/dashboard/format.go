@@ -3,11 +3,14 @@ package dashboard
 import (
 	"encoding/hex"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/server/dashboard/render"
 	"github.com/dulymq/duly/server/dashboard/view"
 )
 
@@ -74,15 +77,15 @@ func firstLine(text string) string {
 
 // rate returns a number per second.
 func rate(v float64) string {
+	decimals := 0
 	switch {
 	case v == 0:
-		return "0"
 	case v < 1:
-		return strconv.FormatFloat(v, 'f', 2, 64)
+		decimals = 2
 	case v < 10:
-		return strconv.FormatFloat(v, 'f', 1, 64)
+		decimals = 1
 	}
-	return strconv.FormatFloat(v, 'f', 0, 64)
+	return strconv.FormatFloat(v, 'f', decimals, 64)
 }
 
 // spark draws numbers as blocks of eight heights, "" without a number.
@@ -100,4 +103,53 @@ func spark(list []float64) string {
 		text[i] = blocks[min(7, int(8*v/most))]
 	}
 	return string(text)
+}
+
+// Prefix is the path of all pages.
+const Prefix = "/ui"
+
+// path returns the URL of a page. It escapes each part.
+func path(parts ...string) render.Path {
+	var b strings.Builder
+	b.WriteString(Prefix)
+	for _, p := range parts {
+		b.WriteByte('/')
+		b.WriteString(url.PathEscape(p))
+	}
+	return render.Path(b.String())
+}
+
+// withQuery returns a URL with parameters, which are pairs. It leaves out empty ones.
+func withQuery(p render.Path, pairs ...string) render.Path {
+	query := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			query.Set(pairs[i], pairs[i+1])
+		}
+	}
+	switch {
+	case len(query) == 0:
+		return p
+	case strings.Contains(string(p), "?"):
+		return p + render.Path("&"+query.Encode())
+	}
+	return p + render.Path("?"+query.Encode())
+}
+
+func overviewPath(namespace string) render.Path { return path("n", namespace) }
+
+func queuesPath(namespace string) render.Path { return path("n", namespace, "queues") }
+
+func queuePath(namespace, queue string) render.Path { return path("n", namespace, "q", queue) }
+
+func statePath(namespace, queue, state string) render.Path {
+	return path("n", namespace, "q", queue, state)
+}
+
+func actionPath(q duly.QueueRef, name string) render.Path {
+	return statePath(q.Namespace, q.Name, name)
+}
+
+func jobPath(namespace, queue, id string) render.Path {
+	return path("n", namespace, "q", queue, "j", id)
 }

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"crypto/rand"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -10,7 +11,9 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard/view"
+	"github.com/dulymq/duly/server/failures"
 	"github.com/dulymq/duly/server/route"
 )
 
@@ -19,19 +22,17 @@ const jobsPerPage = 100
 
 // jobs lists a queue's jobs of one state.
 func (d *Dashboard) jobs(c *route.Call) error {
-	q, cursor := queueOf(c), c.Query("cursor")
+	q, cursor, fp := queueOf(c), c.Query("cursor"), c.Query("fp")
 	var state duly.State
 	if err := state.UnmarshalText([]byte(c.PathValue("state"))); err != nil {
 		return contract.Errorf(duly.CodeNotFound,
 			"there is no such state; a job is delayed, ready, blocked, leased, dead or done")
 	}
-	page, err := d.cfg.Engine.List(c.Context(), q, duly.ListParams{
-		State: state, PageParams: duly.PageParams{Cursor: cursor, Limit: jobsPerPage},
-	})
+	group := failures.Selection{Fingerprint: fp, Cursor: cursor}
+	page, err := group.Page(c.Context(), d.cfg.Engine, q, state, jobsPerPage)
 	if err != nil {
 		return err
 	}
-
 	stats, err := d.cfg.Engine.Stats(c.Context(), q)
 	if err != nil {
 		return err
@@ -40,9 +41,15 @@ func (d *Dashboard) jobs(c *route.Call) error {
 	here, now := statePath(q.Namespace, q.Name, state.String()), d.cfg.Clock.Now()
 	v := view.Jobs{
 		Queue: view.Link{Text: q.Name, To: queuePath(q.Namespace, q.Name)}, State: state.String(),
-		States: states(q, d.numbers(q, &stats, contract.Throttle{}), state), When: whenName(state), Find: findPath(q),
-		Rows: make([]view.JobRow, len(page.Jobs)),
+		States: states(q, d.numbers(q, &stats, contract.Throttle{}), state), Find: actionPath(q, "find"),
+		Rows: make([]view.JobRow, len(page.Jobs)), Examined: page.Examined,
 	}
+	if state == duly.StateDead && (cursor == "" || fp != "") {
+		if v.Groups, err = d.groups(c, here, q.Name, d.failures.Sizes(q.Name, &stats)); err != nil {
+			return err
+		}
+	}
+	v.When, _ = when(state, &duly.JobInfo{})
 	v.Frame = also(d.frame(c, q.Name+": "+state.String()), fmt.Sprintf("jobs %s --state %s", q.Name, state),
 		fmt.Sprintf("/v1/%s/queues/%s/jobs?state=%s", q.Namespace, q.Name, state))
 	v.Frame = d.stream(v.Frame, q.Name)
@@ -52,47 +59,38 @@ func (d *Dashboard) jobs(c *route.Call) error {
 		v.Keys = v.Keys || j.OrderKey != "" || j.Merge.Key != ""
 		v.Errors = v.Errors || j.LastError != ""
 	}
-	v.Buttons, v.Once, v.Checked = d.selectionButtons(c, state), rand.Text(), c.Query("select") == "all"
-	if len(v.Rows) > 0 {
+	v.Buttons = d.jobButtons(c, state, [3]string{"Run selected now", "Requeue selected …", "Delete selected …"}, "", "")
+	v.Once, v.Checked = rand.Text(), c.Query("select") == "all"
+	if len(v.Rows) > 0 && fp == "" {
 		v.Purge = d.button(c, "purge", "Purge …", state.String())
 	}
-	v.Here, v.All = here, withQuery(here, "cursor", cursor, "select", "all")
+	v.Here, v.All = here, withQuery(here, "fp", fp, "cursor", cursor, "select", "all")
 	if cursor != "" {
-		v.First = here
+		v.First = withQuery(here, "fp", fp)
 	}
 	if page.Next != "" {
-		v.Next = withQuery(here, "cursor", page.Next)
+		v.Next = withQuery(here, "fp", fp, "cursor", page.Next)
 	}
 	return d.reply(c, http.StatusOK, "jobs.html", v)
 }
 
-// whenName returns the name of the time by which the jobs of a state are ordered.
-func whenName(s duly.State) string {
+// when returns the time that orders the jobs of a state, and its name.
+func when(s duly.State, j *duly.JobInfo) (string, time.Time) {
 	switch s {
 	case duly.StateLeased:
-		return "Lease ends"
+		return "Lease ends", j.LeaseEnd
 	case duly.StateDead, duly.StateDone:
-		return "Finished"
+		return "Finished", j.FinishedAt
 	default:
-		return "Due"
-	}
-}
-
-func when(j *duly.JobInfo) time.Time {
-	switch j.State {
-	case duly.StateLeased:
-		return j.LeaseEnd
-	case duly.StateDead, duly.StateDone:
-		return j.FinishedAt
-	default:
-		return j.Due
+		return "Due", j.Due
 	}
 }
 
 func jobRow(q duly.QueueRef, j *duly.JobInfo, now time.Time) view.JobRow {
+	_, at := when(j.State, j)
 	return view.JobRow{
 		Job:  view.Link{Text: j.ID, To: jobPath(q.Namespace, q.Name, j.ID)},
-		When: view.Field{Name: moment(when(j)), Value: distance(when(j), now)},
+		When: view.Field{Name: moment(at), Value: distance(at, now)},
 		Age:  distance(j.PushedAt, now), Priority: strconv.Itoa(j.Priority), Attempt: attempt(j),
 		Order: j.OrderKey, Merge: j.Merge.Key, Size: strconv.Itoa(j.Size), Error: firstLine(j.LastError),
 	}
@@ -113,7 +111,7 @@ func (d *Dashboard) job(c *route.Call) error {
 		Queue: view.Link{Text: q.Name, To: queuePath(q.Namespace, q.Name)}, ID: j.ID,
 		State:  view.Link{Text: state, To: statePath(q.Namespace, q.Name, state)},
 		Fields: jobFields(&j, d.cfg.Clock.Now()), Error: j.LastError, Hidden: d.cfg.HideBodies,
-		Buttons: d.jobButtons(c, &j),
+		Buttons: d.jobButtons(c, j.State, [3]string{"Run now", "Requeue", "Delete …"}, "job", state, j.ID),
 	}
 	if !d.cfg.HideBodies {
 		v.Headers, v.Body = headerFields(j.Headers), text(j.Body)
@@ -121,7 +119,7 @@ func (d *Dashboard) job(c *route.Call) error {
 			v.Result = text(j.Result)
 		}
 	}
-	if d.canPush(c) && !d.cfg.HideBodies {
+	if d.can(c, auth.Produce) && !d.cfg.HideBodies {
 		v.Copy = withQuery(actionPath(q, "push"), "copy", j.ID)
 	}
 	v.Frame = also(d.frame(c, j.ID), fmt.Sprintf("job get %s %s", q.Name, j.ID),
@@ -129,27 +127,18 @@ func (d *Dashboard) job(c *route.Call) error {
 	return d.reply(c, http.StatusOK, "job.html", v)
 }
 
-// jobButtons returns the actions on one job that its state permits.
-func (d *Dashboard) jobButtons(c *route.Call, j *duly.JobInfo) (list []view.Button) {
-	state := j.State.String()
-	switch j.State {
-	case duly.StateDelayed:
-		list = d.button(c, "promote", "Run now", "job", j.ID)
-	case duly.StateDead:
-		list = d.button(c, "requeue", "Requeue", "job", j.ID)
-	}
-	return append(list, d.button(c, "delete", "Delete …", state, j.ID)...)
-}
-
-// selectionButtons returns the actions on selected jobs of a state.
-func (d *Dashboard) selectionButtons(c *route.Call, s duly.State) (list []view.Button) {
+// jobButtons returns the actions on jobs of a state, with their texts: to run now, to requeue and to delete. back and
+// gone are the pages after an action that keeps the jobs, and after one that does not.
+func (d *Dashboard) jobButtons(
+	c *route.Call, s duly.State, texts [3]string, back, gone string, ids ...string,
+) (list []view.Button) {
 	switch s {
 	case duly.StateDelayed:
-		list = d.button(c, "promote", "Run selected now", "")
+		list = d.button(c, "promote", texts[0], back, ids...)
 	case duly.StateDead:
-		list = d.button(c, "requeue", "Requeue selected …", "")
+		list = d.button(c, "requeue", texts[1], back, ids...)
 	}
-	return append(list, d.button(c, "delete", "Delete selected …", "")...)
+	return append(list, d.button(c, "delete", texts[2], gone, ids...)...)
 }
 
 // jobFields returns the fields of a job that are set.
@@ -173,14 +162,8 @@ func jobFields(j *duly.JobInfo, now time.Time) (list []view.Field) {
 
 // headerFields returns the headers by name.
 func headerFields(headers map[string]string) (list []view.Field) {
-	for name, value := range headers {
-		list = append(list, view.Field{Name: name, Value: value})
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		list = append(list, view.Field{Name: name, Value: headers[name]})
 	}
-	slices.SortFunc(list, func(a, b view.Field) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
 	return list
 }

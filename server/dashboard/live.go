@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"encoding/json"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
-	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard/feed"
 	"github.com/dulymq/duly/server/dashboard/view"
 	"github.com/dulymq/duly/server/route"
@@ -225,9 +223,4 @@ func (s *streams) leave(id string) {
 	if s.each[id]--; s.each[id] == 0 {
 		delete(s.each, id)
 	}
-}
-
-// liveRoute returns the route of the stream.
-func (d *Dashboard) liveRoute(namespace string) route.Route {
-	return d.route(http.MethodGet, namespace+"/live", auth.Either, d.live)
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
@@ -80,33 +81,23 @@ func (d *Dashboard) tops(namespace string, look *feed.Look) (list []view.Top) {
 		failures[look.Queues[i].Name] = recent.Rates.Failed
 	}
 	count := func(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }
+	age := func(v float64) string { return view.Duration(time.Duration(v * float64(time.Second))) }
 	for _, by := range []struct {
 		title string
 		value func(q *contract.QueueStats) float64
-		text  func(q *contract.QueueStats, v float64) string
+		text  func(v float64) string
 	}{
-		{
-			"Oldest ready job", func(q *contract.QueueStats) float64 { return q.Stats.OldestReady.Seconds() },
-			func(q *contract.QueueStats, _ float64) string { return view.Duration(q.Stats.OldestReady) },
-		},
-		{
-			"Ready and blocked jobs",
-			func(q *contract.QueueStats) float64 { return float64(q.Stats.Sizes.Ready + q.Stats.Sizes.Blocked) },
-			func(_ *contract.QueueStats, v float64) string { return count(v) },
-		},
-		{
-			"Dead jobs", func(q *contract.QueueStats) float64 { return float64(q.Stats.Sizes.Dead) },
-			func(_ *contract.QueueStats, v float64) string { return count(v) },
-		},
-		{
-			"Failures per second", func(q *contract.QueueStats) float64 { return failures[q.Name] },
-			func(_ *contract.QueueStats, v float64) string { return rate(v) },
-		},
+		{"Oldest ready job", func(q *contract.QueueStats) float64 { return q.Stats.OldestReady.Seconds() }, age},
+		{"Ready and blocked jobs", func(q *contract.QueueStats) float64 {
+			return float64(q.Stats.Sizes.Ready + q.Stats.Sizes.Blocked)
+		}, count},
+		{"Dead jobs", func(q *contract.QueueStats) float64 { return float64(q.Stats.Sizes.Dead) }, count},
+		{"Failures per second", func(q *contract.QueueStats) float64 { return failures[q.Name] }, rate},
 	} {
 		top := view.Top{Title: by.title}
 		for _, q := range first(look.Queues, by.value) {
 			top.Rows = append(top.Rows, view.TopRow{
-				Queue: view.Link{Text: q.Name, To: queuePath(namespace, q.Name)}, Value: by.text(q, by.value(q)),
+				Queue: view.Link{Text: q.Name, To: queuePath(namespace, q.Name)}, Value: by.text(by.value(q)),
 			})
 		}
 		list = append(list, top)

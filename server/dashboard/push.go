@@ -41,11 +41,6 @@ func (d *Dashboard) pushRoutes(queue string) []route.Route {
 	return []route.Route{d.route(http.MethodGet, queue+"/push", auth.Produce, d.pushPage), post}
 }
 
-// canPush reports whether the caller may push into the queue of the page.
-func (d *Dashboard) canPush(c *route.Call) bool {
-	return !d.cfg.ReadOnly && c.Require(auth.Produce) == nil
-}
-
 // pushPage shows the form, empty or with a copy of a job.
 func (d *Dashboard) pushPage(c *route.Call) error {
 	form := url.Values{}
@@ -149,14 +144,7 @@ func problemsOf(err error) (fields map[string]string, rest string) {
 
 // push pushes the job of a form. A refusal shows the form again.
 func (d *Dashboard) push(c *route.Call) error {
-	if d.cfg.ReadOnly {
-		return readOnly()
-	}
-	form, err := readForm(c)
-	if err != nil {
-		return err
-	}
-	s, err := d.session(c)
+	form, s, err := d.submitted(c)
 	if err != nil {
 		return err
 	}
@@ -169,12 +157,9 @@ func (d *Dashboard) push(c *route.Call) error {
 		return d.replyPush(c, http.StatusBadRequest, form, err)
 	}
 
-	once := form.Get("once")
-	if once == "" {
-		return missingOnce()
-	}
-	sum := sha256.Sum256([]byte(text))
-	id, err := d.results.once(fmt.Sprintf("%s %s %x", s.ID, once, sum[:8]), func() (string, error) { return d.pushOnce(c, job, &s) })
+	once, sum := form.Get("once"), sha256.Sum256([]byte(text))
+	id, err := d.results.once(once, fmt.Sprintf("%s %s %x", s.ID, once, sum[:8]),
+		func() (string, error) { return d.pushOnce(c, job, &s) })
 	switch code := duly.CodeOf(err); {
 	case err == nil:
 		return seeOther(c, jobPath(job.Namespace, job.Queue, id))

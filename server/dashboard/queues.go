@@ -11,6 +11,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard/history"
 	"github.com/dulymq/duly/server/dashboard/view"
 	"github.com/dulymq/duly/server/route"
@@ -70,22 +71,18 @@ var queueOrders = []string{
 
 // sortQueues sorts queues by a column, the largest first. The survey has sorted them by name.
 func (d *Dashboard) sortQueues(namespace string, list []contract.QueueStats, order string) {
-	var state duly.State
-	var value func(*contract.QueueStats) float64
 	rates := func(q *contract.QueueStats) history.Rates {
 		recent, _ := d.history.Queue(contract.NamespaceOr(namespace), q.Name)
 		return recent.Rates
 	}
-	switch order {
-	case "oldest ready":
-		value = func(q *contract.QueueStats) float64 { return q.Stats.OldestReady.Seconds() }
-	case "in":
-		value = func(q *contract.QueueStats) float64 { return rates(q).In }
-	case "out":
-		value = func(q *contract.QueueStats) float64 { return rates(q).Out }
-	case "failed":
-		value = func(q *contract.QueueStats) float64 { return rates(q).Failed }
-	default:
+	value := map[string]func(*contract.QueueStats) float64{
+		"oldest ready": func(q *contract.QueueStats) float64 { return q.Stats.OldestReady.Seconds() },
+		"in":           func(q *contract.QueueStats) float64 { return rates(q).In },
+		"out":          func(q *contract.QueueStats) float64 { return rates(q).Out },
+		"failed":       func(q *contract.QueueStats) float64 { return rates(q).Failed },
+	}[order]
+	var state duly.State
+	if value == nil {
 		if state.UnmarshalText([]byte(order)) != nil {
 			return
 		}
@@ -152,7 +149,7 @@ func (d *Dashboard) queue(c *route.Call) error {
 	v := view.Queue{
 		Name: q.Name, Flags: number(atFlags), States: states(q, texts, duly.StateNone),
 		Ages: ages(&stats, d.cfg.Clock.Now()), Late: number(atLate), Sum: number(len(texts) - 1),
-		Settings: settings(&config), Find: findPath(q), Charts: d.charts(c, q.Name), Spread: d.spread(q),
+		Settings: settings(&config), Find: actionPath(q, "find"), Charts: d.charts(c, q.Name), Spread: d.spread(q),
 	}
 	for i, name := range []string{"In per second", "Out per second", "Failed per second", "Empty in"} {
 		v.Rates = append(v.Rates, view.Number{Name: name, At: atIn + i, Text: texts[atIn+i]})
@@ -166,7 +163,7 @@ func (d *Dashboard) queue(c *route.Call) error {
 		v.Buttons = d.button(c, "pause", "Pause", "")
 	}
 	v.Buttons = append(v.Buttons, d.button(c, "destroy", "Destroy …", "queues")...)
-	if d.canPush(c) {
+	if d.can(c, auth.Produce) {
 		v.Push = actionPath(q, "push")
 	}
 	v.Frame = also(d.frame(c, q.Name), "stats "+q.Name, fmt.Sprintf("/v1/%s/queues/%s", c.Namespace, q.Name))

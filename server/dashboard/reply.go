@@ -11,6 +11,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
+	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard/render"
 	"github.com/dulymq/duly/server/dashboard/view"
 	"github.com/dulymq/duly/server/route"
@@ -36,6 +37,9 @@ func (d *Dashboard) frame(c *route.Call, title string) view.Frame {
 				f.Namespace = home(grant)
 			}
 			f.Overview, f.Queues = overviewPath(f.Namespace), queuesPath(f.Namespace)
+			if auth.Consume.Allows(&grant.Token, f.Namespace) {
+				f.Dead = path("n", f.Namespace, "dead")
+			}
 			if grant.Token.Namespace == contract.AllNamespaces {
 				f.Start = path()
 			}

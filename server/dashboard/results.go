@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 const (
@@ -32,7 +33,11 @@ type result struct {
 }
 
 // once runs an action, unless the same form has just run it. Then it waits for that run and returns its result.
-func (r *results) once(key string, run func() (string, error)) (string, error) {
+// A form without its mark is refused.
+func (r *results) once(mark, key string, run func() (string, error)) (string, error) {
+	if mark == "" {
+		return "", contract.Invalid("once", "is missing; send the form of the page")
+	}
 	r.mu.Lock()
 	if known := r.list[key]; known != nil && (known.until == 0 || r.clock.Mono() < known.until) {
 		r.mu.Unlock()

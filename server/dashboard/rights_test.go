@@ -14,6 +14,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/auth"
+	"github.com/dulymq/duly/server/failures"
 	"github.com/dulymq/duly/server/native"
 	"github.com/dulymq/duly/server/poll"
 	"github.com/dulymq/duly/server/route"
@@ -30,6 +31,7 @@ type pair struct {
 var pairs = []pair{
 	{"GET /ui/n/{namespace}", "GET /v1/shop/queues?stats=true", duly.StateReady},
 	{"GET /ui/n/{namespace}/queues", "GET /v1/shop/queues?stats=true", duly.StateReady},
+	{"GET /ui/n/{namespace}/dead", "GET /v1/shop/queues/QUEUE/jobs?state=dead", duly.StateDead},
 	{"GET /ui/n/{namespace}/live", "GET /v1/shop/queues?stats=true", duly.StateReady},
 	{"GET /ui/n/{namespace}/q/{queue}", "GET /v1/shop/queues/QUEUE", duly.StateReady},
 	{"GET /ui/n/{namespace}/q/{queue}/{state}", "GET /v1/shop/queues/QUEUE/jobs?state=ready", duly.StateReady},
@@ -246,7 +248,8 @@ func TestReadOnly(t *testing.T) {
 		}
 	}
 	queue, id := r.newJob(duly.StateDead)
-	for _, page := range []string{"/ui/n/shop/q/" + queue, "/ui/n/shop/q/" + queue + "/dead", "/ui/n/shop/q/" + queue + "/j/" + id} {
+	for _, page := range []string{"", "/dead", "/j/" + id, "/dead?fp=" + failures.Fingerprint("boom")} {
+		page = "/ui/n/shop/q/" + queue + page
 		if a := b.get(page); a.status != 200 || !strings.Contains(a.body, "read-only") || offers(a.body) != "" {
 			t.Errorf("%s has the status %d and offers %q", page, a.status, offers(a.body))
 		}

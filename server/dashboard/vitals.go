@@ -117,10 +117,7 @@ func (d *Dashboard) observe(namespace string, look *feed.Look) {
 
 // rates returns the rates of a queue, and how long it takes to become empty.
 func (d *Dashboard) rates(q duly.QueueRef, s *duly.Stats) []string {
-	recent, ok := d.history.Queue(contract.NamespaceOr(q.Namespace), q.Name)
-	if !ok {
-		return rateTexts(history.Rates{}, s.Sizes.Ready)
-	}
+	recent, _ := d.history.Queue(contract.NamespaceOr(q.Namespace), q.Name)
 	return rateTexts(recent.Rates, s.Sizes.Ready)
 }
 

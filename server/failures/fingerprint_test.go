@@ -138,14 +138,16 @@ func FuzzPattern(f *testing.F) {
 		f.Add(e.text)
 	}
 	for _, text := range []string{
-		"", "'", "\"", "`'", "[::]:", "0x", "a@b", "://", "1e", "1.", "-", "+1", "Mon, ", "2026-", "“", "\xff'\xfe", "1:2:3:4:5:6:7:8",
+		"", "'", "\"", "`'", "[::]:", "0x", "a@b", "://", "1e", "1.", "-", "+1", "Mon, ", "2026-", "“", "\xff'\xfe",
+		"1:2:3:4:5:6:7:8",
 		strings.Repeat("/", 100), strings.Repeat("a1", 50), strings.Repeat("12:34:", 20), "Sun", "Nov 1", "1 Nov",
 	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		pattern := Pattern(text)
-		if pattern == "" && strings.Trim(firstLine(text), " .:;,\t") != "" || !utf8.ValidString(pattern) || len(pattern) > 8*maxPattern {
+		if pattern == "" && strings.Trim(firstLine(text), " .:;,\t") != "" || !utf8.ValidString(pattern) ||
+			len(pattern) > 8*maxPattern {
 			t.Errorf("the pattern of %q is %q", text, pattern)
 		}
 		if line := firstLine(text); line != "" && Pattern(line+"\nmore") != pattern {

@@ -40,8 +40,8 @@ func digits(text string, from int) int {
 	return count(text[from:], isDigit)
 }
 
-// kindOf returns the placeholder of a run of letters and digits that is a number or an ID, "" for another run. object is set
-// behind an @, where Java has the hash of an object.
+// kindOf returns the placeholder of a run of letters and digits that is a number or an ID, "" for another run. object is
+// set behind an @, where Java has the hash of an object.
 func kindOf(w string, object bool) string {
 	hex := count(w, isHex)
 
@@ -109,7 +109,8 @@ func isID(w string) bool {
 
 // units follow a number without a space. The longest come first.
 var units = []string{
-	"KiB", "MiB", "GiB", "ns", "us", "µs", "ms", "KB", "kB", "MB", "GB", "TB", "s", "m", "h", "d", "B", "k", "K", "M", "G",
+	"KiB", "MiB", "GiB", "ns", "us", "µs", "ms", "KB", "kB", "MB", "GB", "TB", "s", "m", "h", "d", "B", "k", "K", "M",
+	"G",
 }
 
 // unitLength returns the length of a unit at the beginning of a text, 0 if there is none.

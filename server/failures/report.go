@@ -12,7 +12,8 @@ import (
 type Report struct {
 	// Groups are sorted by count, the largest first.
 	Groups []*Group
-	// Jobs is the number of dead jobs by the statistics, Examined that of counted ones, Other that of jobs without a group.
+	// Jobs is the number of dead jobs by the statistics, Examined that of counted ones. Other is that of jobs without a
+	// group.
 	Jobs, Examined, Other int64
 	// At is the time of the oldest count.
 	At time.Time
@@ -83,6 +84,8 @@ type Table struct {
 	Progress string
 	Counted  time.Time
 	Notes    []string
+	// Group is the only row of a table of one group.
+	Group *Row
 }
 
 // Row is a group ready to be shown.
@@ -95,8 +98,8 @@ type Row struct {
 	Where string
 }
 
-// Table returns the first groups with their texts.
-func (r *Report) Table() *Table {
+// Table returns the first groups with their texts. With a fingerprint it returns that group alone.
+func (r *Report) Table(fingerprint string) *Table {
 	t := &Table{
 		Examined: r.Examined, Counted: r.At, Progress: fmt.Sprintf("%d of %d examined", r.Examined, max(r.Jobs, r.Examined)),
 	}
@@ -109,11 +112,17 @@ func (r *Report) Table() *Table {
 			last = g.Last
 		}
 	}
-	for _, g := range r.Groups[:min(len(r.Groups), maxRows)] {
-		t.Rows = append(t.Rows, r.row(g, first, last))
+	switch g := r.Find(fingerprint); {
+	case fingerprint == "":
+		for _, g := range r.Groups[:min(len(r.Groups), maxRows)] {
+			t.Rows = append(t.Rows, r.row(g, first, last))
+		}
+	case g != nil:
+		row := r.row(g, first, last)
+		t.Group = &row
 	}
 
-	if n := len(r.Groups); n > maxRows {
+	if n := len(r.Groups); n > maxRows && fingerprint == "" {
 		t.Notes = append(t.Notes, fmt.Sprintf("These are the largest %d of %d groups.", maxRows, n))
 	}
 	if r.Other > 0 {

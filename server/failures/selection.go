@@ -2,9 +2,12 @@ package failures
 
 import (
 	"context"
+	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 const (
@@ -19,21 +22,55 @@ const (
 // Selection selects the dead jobs of a group in one queue.
 type Selection struct {
 	Fingerprint string
-	// Before leaves out the jobs that died later, with the precision of milliseconds in which engines store it.
-	Before time.Time
+	// Before leaves out the jobs that died later, in milliseconds since 1970, as engines store it. 0 leaves out none.
+	Before int64
 	// Cursor is the place where the selection continues, "" for its beginning.
 	Cursor string
 	// More is set by Each if the selection has more jobs. Then Cursor is their place.
 	More bool
 }
 
-// has reports whether a job is selected.
-func (s *Selection) has(j *duly.JobInfo) bool {
-	return (s.Before.IsZero() || !j.FinishedAt.After(s.Before)) && Fingerprint(j.LastError) == s.Fingerprint
+// ParseSelection reads a selection from the fields fp, before and from of a form or a URL. Without fp it selects all
+// jobs.
+func ParseSelection(field func(name string) string) (*Selection, error) {
+	s := &Selection{Fingerprint: field("fp"), Cursor: field("from")}
+	if s.Fingerprint != "" && !IsFingerprint(s.Fingerprint) {
+		return nil, contract.Invalid("fp", "is %q, must have 12 hexadecimal digits; take it from the list of groups",
+			s.Fingerprint)
+	}
+
+	// Any number is a moment.
+	if before := field("before"); before != "" {
+		var err error
+		if s.Before, err = strconv.ParseInt(before, 10, 64); err != nil || s.Before <= 0 {
+			return nil, contract.Invalid("before", "is %q, must be a moment in milliseconds", before)
+		}
+	}
+	return s, nil
 }
 
-// Each calls do with the IDs of the selected jobs, in steps of at most [duly.MaxBatch]. do removes the jobs from the dead
-// ones. Each ends after [MaxSelected] jobs or 10 s. A later call continues.
+// String describes the selection for a log.
+func (s *Selection) String() string {
+	text := "group " + s.Fingerprint
+	if s.Before > 0 {
+		text += ", dead until " + time.UnixMilli(s.Before).UTC().Format(time.RFC3339Nano)
+	}
+	return text
+}
+
+// Effect says what an action on the selection does and leaves.
+func (s *Selection) Effect() string {
+	return fmt.Sprintf("Jobs that died after %s stay dead. One action takes at most %d jobs.",
+		time.UnixMilli(s.Before).UTC().Format("2006-01-02 15:04:05.000 UTC"), MaxSelected)
+}
+
+// has reports whether a job is selected.
+func (s *Selection) has(j *duly.JobInfo) bool {
+	return (s.Before == 0 || j.FinishedAt.UnixMilli() <= s.Before) && Fingerprint(j.LastError) == s.Fingerprint
+}
+
+// Each calls do with the IDs of the selected jobs, in steps of at most [duly.MaxBatch]. do removes the jobs from the
+// dead ones. Each ends after [MaxSelected] jobs or 10 s. A later call continues.
 func (s *Selection) Each(
 	ctx context.Context, e Lister, clock duly.Clock, q duly.QueueRef, do func(ids []string) error,
 ) error {
@@ -80,8 +117,17 @@ type Page struct {
 }
 
 // Page returns up to most of the selected jobs from the cursor on. It examines a limited number of jobs, so a page may
-// have few jobs and a next page.
-func (s *Selection) Page(ctx context.Context, e Lister, q duly.QueueRef, most int) (p Page, err error) {
+// have few jobs and a next page. Without a fingerprint it is a page of all jobs of the state.
+func (s *Selection) Page(
+	ctx context.Context, e Lister, q duly.QueueRef, state duly.State, most int,
+) (p Page, err error) {
+	if s.Fingerprint == "" || state != duly.StateDead {
+		p.ListPage, err = e.List(ctx, q, duly.ListParams{
+			State: state, PageParams: duly.PageParams{Cursor: s.Cursor, Limit: most},
+		})
+		return p, err
+	}
+
 	p.Next = s.Cursor
 	limit := duly.MaxBatch
 	for range pageCalls {

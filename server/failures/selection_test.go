@@ -19,7 +19,7 @@ func TestSelectionTakesJobsBeforeTheClick(t *testing.T) {
 			d.add(0, "bang")
 		}
 	}
-	s := &Selection{Fingerprint: Fingerprint("boom 1"), Before: d.clock.Now()}
+	s := &Selection{Fingerprint: Fingerprint("boom 1"), Before: d.clock.Now().UnixMilli()}
 	d.clock.Advance(time.Millisecond)
 	late := d.add(0, "boom 2")
 
@@ -85,7 +85,7 @@ func TestSelectionPages(t *testing.T) {
 		s := &Selection{Fingerprint: Fingerprint("boom")}
 		for more := true; more; more = s.Cursor != "" {
 			d.calls = 0
-			p, err := s.Page(t.Context(), d, duly.Q("mail"), 100)
+			p, err := s.Page(t.Context(), d, duly.Q("mail"), duly.StateDead, 100)
 			if err != nil || len(p.Jobs) > 100 || d.calls > pageCalls {
 				t.Fatalf("%d jobs in %d calls, %v", len(p.Jobs), d.calls, err)
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 const (
@@ -35,6 +36,16 @@ func SizeOf(queue string, s *duly.Stats, mono time.Duration) Size {
 	return Size{Queue: queue, Dead: s.Sizes.Dead, Died: s.Counters.Dead, Mono: mono}
 }
 
+// Sizes returns the sizes of queues that could be read, or of only one if it is named.
+func Sizes(queues []contract.QueueStats, only string, mono time.Duration) (list []Size) {
+	for i := range queues {
+		if q := &queues[i]; q.Err == nil && (only == "" || only == q.Name) {
+			list = append(list, SizeOf(q.Name, &q.Stats, mono))
+		}
+	}
+	return list
+}
+
 // Tracker keeps the groups of the queues that people look at. It calls the engine only within a look. It is safe for
 // concurrent use.
 type Tracker struct {
@@ -58,8 +69,13 @@ type queue struct {
 	seen, ended, took time.Duration
 }
 
-// Look returns the groups of some queues of a namespace. It walks over the queues that have changed, for a limited time.
-// A queue that fails is a problem of the report. If all queues fail, Look returns the error.
+// Sizes returns the size of one queue by its newest statistics.
+func (t *Tracker) Sizes(queue string, s *duly.Stats) []Size {
+	return []Size{SizeOf(queue, s, t.Clock.Mono())}
+}
+
+// Look returns the groups of some queues of a namespace. It walks over the queues that have changed, for a limited
+// time. A queue that fails is a problem of the report. If all queues fail, Look returns the error.
 func (t *Tracker) Look(ctx context.Context, namespace string, sizes []Size) (*Report, error) {
 	until := t.Clock.Mono() + budget
 	r := &Report{groups: map[string]*Group{}}
@@ -228,6 +244,7 @@ func (t *Tracker) run(ctx context.Context, q *queue, ref duly.QueueRef, size *Si
 		t.start(q, size)
 	}
 
+	q.next.at = t.Clock.Now()
 	for !q.next.ended {
 		if t.Clock.Mono() >= until {
 			return nil

@@ -215,7 +215,8 @@ func TestLookTakesLimitedTime(t *testing.T) {
 
 	d.remove("job-1")
 	d.calls = 0
-	if r := look(t, tracker, d.size()); d.calls != 0 || r.Examined != 5000 || r.Table().Progress != "5000 of 5000 examined" {
+	const progress = "5000 of 5000 examined"
+	if r := look(t, tracker, d.size()); d.calls != 0 || r.Examined != 5000 || r.Table("").Progress != progress {
 		t.Errorf("%d calls at once", d.calls)
 	}
 	tracker.Expire(duly.QueueRef{Namespace: "shop", Name: "mail"})
@@ -246,13 +247,13 @@ func TestGroupsAreBounded(t *testing.T) {
 	many.clock.Advance(keep)
 	look(t, tracker)
 	r = look(t, tracker, many.size())
-	if table := r.Table(); len(table.Rows) != maxRows {
+	if table := r.Table(""); len(table.Rows) != maxRows {
 		t.Errorf("the table has %d rows", len(table.Rows))
 	}
 	if len(r.Groups) != MaxGroups || r.Other != 5 || tracker.all.Load() != MaxGroups || len(tracker.queues) != 1 {
 		t.Errorf("%d groups and %d others, %d groups in memory", len(r.Groups), r.Other, tracker.all.Load())
 	}
-	if notes := fmt.Sprint(r.Table().Notes); !strings.Contains(notes, "5 jobs count as other") ||
+	if notes := fmt.Sprint(r.Table("").Notes); !strings.Contains(notes, "5 jobs count as other") ||
 		!strings.Contains(notes, "the largest 100 of 1000 groups") {
 		t.Errorf("the notes are %s", notes)
 	}
@@ -304,8 +305,9 @@ func TestReportMergesQueues(t *testing.T) {
 		sizes = append(sizes, size)
 	}
 	r := look(t, tracker, sizes...)
-	row := r.Table().Rows[0]
-	if counts(r) != "10 order <n> is gone, 5 "+NoReason || row.Where != "a, b, c and 2 more" || row.Sample != "order 2 is gone" ||
+	row := r.Table("").Rows[0]
+	if counts(r) != "10 order <n> is gone, 5 "+NoReason || row.Where != "a, b, c and 2 more" ||
+		row.Sample != "order 2 is gone" ||
 		!row.First.Equal(first) || !row.Last.Equal(last) || row.Share != "66.7 %" || len(row.Samples) != maxSamples {
 		t.Errorf("%s, first row %+v", counts(r), row)
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard"
 	uisession "github.com/dulymq/duly/server/dashboard/session"
+	"github.com/dulymq/duly/server/failures"
 	"github.com/dulymq/duly/server/route"
 )
 
@@ -187,6 +188,15 @@ var sessionPages = []shownPage{
 	{name: "queue-paused", path: "/n/default/q/thumbnails"},
 	{name: "queue-error", path: "/n/default/q/none", failing: true},
 	{name: "dead", path: "/n/default/q/emails/dead"},
+	{name: "groups", path: "/n/default/dead"},
+	{name: "groups-empty", path: "/n/empty/dead"},
+	{name: "groups-error", path: "/n/default/dead?fp=x", failing: true},
+	{name: "group", path: "/n/default/dead?fp=" + refused},
+	{name: "group-queue", path: "/n/default/q/emails/dead?fp=" + refused},
+	{
+		name: "ask-group", path: "/n/default/q/emails/dead?fp=" + refused,
+		open: `document.querySelector('[action$="/requeue"] button').click()`,
+	},
 	{name: "delayed", path: "/n/default/q/emails/delayed?select=all"},
 	{name: "leased", path: "/n/default/q/emails/leased"},
 	{name: "ready-pages", path: "/n/default/q/thumbnails/ready"},
@@ -218,6 +228,9 @@ var sessionPages = []shownPage{
 	},
 	{name: "unknown", path: "/nothing", failing: true},
 }
+
+// refused is the group of the dead jobs.
+var refused = failures.Fingerprint("dial tcp 10.1.2.3:25: connect: connection refused")
 
 // loginPages are the pages before the login.
 var loginPages = []shownPage{

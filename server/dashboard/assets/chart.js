@@ -70,16 +70,8 @@ function draw(figure) {
   plots.set(figure, plot);
 }
 
-// refresh fetches the page again and takes its tables and lists, unless somebody reads in them.
-async function refresh() {
-  if (document.hidden || document.body.classList.contains('paused')) return;
-  const answer = await fetch(location.href, {headers: {Accept: 'text/html'}}).catch(() => undefined);
-  if (!answer?.ok || answer.redirected) return;
-  const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
-  for (const part of document.querySelectorAll('[data-refresh]')) {
-    const now = page.getElementById(part.id);
-    if (now && now.innerHTML !== part.innerHTML && !busy(part)) part.replaceChildren(...now.childNodes);
-  }
+// take puts the tables of the page that live.js has fetched into the charts, unless somebody reads in them.
+function take({page, busy}) {
   for (const figure of figures) {
     const now = page.getElementById(figure.id);
     if (!now) continue;
@@ -90,21 +82,19 @@ async function refresh() {
   }
 }
 
-// busy reports whether the focus or the selection is in a part of the page.
-function busy(part) {
-  return part.contains(document.activeElement) || !getSelection().isCollapsed && getSelection().containsNode(part, true);
-}
-
 function drawAll() {
   figures.forEach(draw);
 }
 
 drawAll();
-document.addEventListener('refresh', refresh);
+document.addEventListener('fetched', event => take(event.detail));
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', drawAll);
 addEventListener('resize', () => {
   for (const [figure, plot] of plots) {
     plot.setSize({width: Math.max(figure.querySelector('.plot').clientWidth, 200), height: 220});
   }
 });
-if (figures.length) setInterval(refresh, Math.min(Number(figures[0].dataset.step), 60) * 1000);
+if (figures.length) {
+  const pause = Math.min(Number(figures[0].dataset.step), 60);
+  setInterval(() => document.dispatchEvent(new Event('refresh')), 1000 * pause);
+}

@@ -80,7 +80,44 @@ function show({at, queues, problem}) {
   watch();
 }
 
+// refresh fetches the page again and takes its lists, unless somebody reads in them.
+async function refresh() {
+  if (document.hidden || paused) return;
+  const parts = [...document.querySelectorAll('[data-refresh]')];
+  const from = parts[0]?.dataset.from ?? location.href;
+  const answer = await fetch(from, {headers: {Accept: 'text/html'}}).catch(() => undefined);
+  if (!answer?.ok || answer.redirected) return;
+  const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
+  for (const part of parts) {
+    const now = page.getElementById(part.id);
+    if (now && now.innerHTML !== part.innerHTML && !busy(part)) take(part, now);
+  }
+  document.dispatchEvent(new CustomEvent('fetched', {detail: {page, busy}}));
+}
+
+// take replaces a part of the page. The rows of groups stay where they are, and new ones come last.
+function take(part, now) {
+  const known = new Map([...part.querySelectorAll('[data-group]')].map(row => [row.dataset.group, row]));
+  const rows = [...now.querySelectorAll('[data-group]')];
+  if (known.size && rows.length) {
+    const place = row => {
+      const old = [...known.keys()].indexOf(row.dataset.group);
+      return old < 0 ? known.size : old;
+    };
+    rows[0].parentNode.append(...rows.sort((a, b) => place(a) - place(b)));
+  }
+  part.replaceChildren(...now.childNodes);
+}
+
+// busy reports whether the focus or the selection is in a part of the page.
+function busy(part) {
+  return part.contains(document.activeElement) || !getSelection().isCollapsed && getSelection().containsNode(part, true);
+}
+
 mark.hidden = false;
+document.addEventListener('refresh', refresh);
+const every = document.querySelector('[data-every]')?.dataset.every;
+if (every) setInterval(refresh, 1000 * every);
 document.addEventListener('pause', () => {
   paused = !paused;
   document.body.classList.toggle('paused', paused);

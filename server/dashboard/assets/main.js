@@ -7,7 +7,8 @@ const use = document.getElementById('use-keys');
 const off = 'duly-keys-off';
 
 // rows are those of the page's main table: one link each.
-const rows = () => [...document.querySelectorAll('main > .table tbody tr, .selection .table tbody tr')];
+const lists = ['main > .table tbody tr, .selection .table tbody tr', '#groups .table tbody tr'];
+const rows = () => lists.map(list => [...document.querySelectorAll(list)]).find(list => list.length) ?? [];
 let prefix = '';
 
 function move(by) {

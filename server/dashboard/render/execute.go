@@ -49,15 +49,6 @@ func (e *execution) run(node parse.Node, f frame) error {
 			return err
 		}
 		return e.branch(&n.BranchNode, truth(v), f)
-	case *parse.WithNode:
-		v, err := e.pipe(n.Pipe, f)
-		if err != nil {
-			return err
-		}
-		if truth(v) {
-			return e.run(n.List, frame{f.root, v})
-		}
-		return e.run(n.ElseList, f)
 	case *parse.RangeNode:
 		return e.loop(n, f)
 	case *parse.TemplateNode:
@@ -146,18 +137,11 @@ func (e *execution) value(node parse.Node, f frame) (any, error) {
 		return v, at(n, err)
 	case *parse.StringNode:
 		return n.Text, nil
-	case *parse.NumberNode:
-		return int(n.Int64), nil
-	case *parse.BoolNode:
-		return n.True, nil
 	case *parse.PipeNode:
 		if err := checkPipe(n); err != nil {
 			return nil, err
 		}
 		return e.pipe(n, f)
-	case *parse.IdentifierNode:
-		v, err := e.set.funcs[n.Ident]()
-		return v, at(n, err)
 	}
 	return nil, at(node, fmt.Errorf("not supported"))
 }
@@ -185,39 +169,6 @@ func truth(v any) bool {
 		return in.Len() > 0
 	}
 	return in.IsValid() && !in.IsZero()
-}
-
-// builtins are the functions of every template.
-var builtins = map[string]Func{
-	"eq": func(args ...any) (any, error) {
-		if len(args) != 2 {
-			return nil, fmt.Errorf("eq needs two values")
-		}
-		// A named string equals a literal with the same text.
-		return fmt.Sprint(args[0]) == fmt.Sprint(args[1]), nil
-	},
-	"not": func(args ...any) (any, error) {
-		if len(args) != 1 {
-			return nil, fmt.Errorf("not needs one value")
-		}
-		return !truth(args[0]), nil
-	},
-	"and": func(args ...any) (any, error) {
-		for _, a := range args {
-			if !truth(a) {
-				return false, nil
-			}
-		}
-		return true, nil
-	},
-	"or": func(args ...any) (any, error) {
-		for _, a := range args {
-			if truth(a) {
-				return true, nil
-			}
-		}
-		return false, nil
-	},
 }
 
 // escaper replaces what has a meaning in HTML. A browser drops a NUL or fails on it.

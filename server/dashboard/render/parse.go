@@ -24,12 +24,10 @@ type Set struct {
 
 // Parse reads all files of a folder that match a pattern. Every file defines templates by their names.
 func Parse(folder fs.FS, pattern string, funcs map[string]Func) (*Set, error) {
-	s := &Set{trees: map[string]*parse.Tree{}, funcs: map[string]Func{}, urls: map[parse.Node]bool{}}
+	s := &Set{trees: map[string]*parse.Tree{}, funcs: funcs, urls: map[parse.Node]bool{}}
 	known := map[string]any{}
-	for _, more := range []map[string]Func{builtins, funcs} {
-		for name, f := range more {
-			s.funcs[name], known[name] = f, f
-		}
+	for name, f := range funcs {
+		known[name] = f
 	}
 
 	files, err := fs.Glob(folder, pattern)
@@ -82,8 +80,6 @@ func (s *Set) check(c context, node parse.Node) (context, error) {
 	case *parse.ActionNode:
 		return s.checkAction(c, n)
 	case *parse.IfNode:
-		return s.checkBranches(c, &n.BranchNode)
-	case *parse.WithNode:
 		return s.checkBranches(c, &n.BranchNode)
 	case *parse.RangeNode:
 		return s.checkBranches(c, &n.BranchNode)

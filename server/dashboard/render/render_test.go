@@ -1,6 +1,7 @@
 package render
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -21,7 +22,12 @@ type view struct {
 
 func parseText(text string) (*Set, error) {
 	return Parse(fstest.MapFS{"t.html": {Data: []byte(text)}}, "*.html", map[string]Func{
-		"join": func(args ...any) (any, error) { return args[0].(string) + args[1].(string), nil },
+		"join": func(args ...any) (any, error) {
+			if len(args) != 2 {
+				return nil, errors.New("join needs two texts")
+			}
+			return args[0].(string) + args[1].(string), nil
+		},
 	})
 }
 
@@ -34,10 +40,10 @@ func TestExecute(t *testing.T) {
 		{"Range", `{{range .Rows}}<a href="{{.To}}">{{.Name}}{{.N}}</a>{{else}}none{{end}}`,
 			`<a href="/ui/a?x=1&amp;y=2">a1</a><a href="/ui/b">b2</a>`},
 		{"Root", `{{range .Rows}}{{if $.On}}{{.N}}{{end}}{{end}}`, "12"},
-		{"With", `{{with .Row}}{{.Name}}{{else}}no row{{end}}`, "no row"},
-		{"Branch", `<input {{if .On}}checked{{end}}><i class="x{{if not .On}} off{{end}}"></i>`,
+		{"Nil", `{{if .Row}}a row{{else}}no row{{end}}`, "no row"},
+		{"Branch", `<input {{if .On}}checked{{end}}><i class="x{{if .Row}} off{{end}}"></i>`,
 			`<input checked><i class="x"></i>`},
-		{"Function", `{{join "a" "b"}}{{if and (eq .On true) (or .Row .Rows)}}!{{end}}`, "ab!"},
+		{"Function", `{{join "a" (join "b" "c")}}`, "abc"},
 		{"Call", `{{define "cell"}}<td>{{.Name}}</td>{{end}}{{range .Rows}}{{template "cell" .}}{{end}}`,
 			"<td>a</td><td>b</td>"},
 		{"Comment", `<!-- a <b> -->{{/* no */}}<script src="/x.js"></script>`,
@@ -104,7 +110,7 @@ func TestExecuteRefuses(t *testing.T) {
 		"FieldOfText":  `x{{.Title.Name}}`,
 		"Nil":          `x{{.Row.Name}}`,
 		"RangeText":    `x{{range .Title}}{{end}}`,
-		"Function":     `x{{eq .Title}}`,
+		"Function":     `x{{join "a"}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

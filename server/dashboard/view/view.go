@@ -1,7 +1,13 @@
 // Package view holds the data of every page, ready to be shown: the templates only place it.
 package view
 
-import "github.com/dulymq/duly/server/dashboard/render"
+import (
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/server/dashboard/render"
+	"github.com/dulymq/duly/server/failures"
+)
 
 // Frame is what every page shows around its content.
 type Frame struct {
@@ -30,8 +36,8 @@ type Frame struct {
 	Here string
 	// Now is the engine's clock.
 	Now string
-	// Style, Icon, Overview, Queues, Login and Logout are URLs.
-	Style, Icon, Overview, Queues, Login, Logout render.Path
+	// Style, Icon, Overview, Queues, Dead, Login and Logout are URLs. Dead is "" if the session cannot read jobs.
+	Style, Icon, Overview, Queues, Dead, Login, Logout render.Path
 	// Command and Request are the page as a command and as a request, for the footer.
 	Command, Request string
 }
@@ -58,7 +64,9 @@ type Button struct {
 	To   render.Path
 	// Name is the name of the action, Back the page after it, Once the mark of this form.
 	Name, Back, Once string
-	IDs              []string
+	// The jobs are those with the IDs, or of the group.
+	IDs   []string
+	Group *failures.Selection
 }
 
 // Confirm is the page before an action.
@@ -66,10 +74,10 @@ type Confirm struct {
 	Frame Frame
 	// Problem is why the last try failed.
 	Problem string
-	// IDs are the jobs of the action.
-	IDs []string
-	// Typed is the text to type, Sizes what a queue has, Effect what happens to it. They are empty for an action on
-	// jobs.
+	// IDs are the jobs of the action, or Group selects them.
+	IDs   []string
+	Group *failures.Selection
+	// Typed is the text to type, Sizes what a queue has, and Effect what happens. All of them are optional.
 	Typed, Effect string
 	Sizes         []Field
 	// Word is the text of the button.
@@ -251,6 +259,10 @@ type Jobs struct {
 	// Keys and Errors are set if a row has a key or an error: otherwise their columns are left out.
 	Keys, Errors bool
 
+	// Groups are set on the first page of dead jobs, and with a group's filter. Examined counts the jobs of the filter.
+	Groups   *Groups
+	Examined int
+
 	Rows        []JobRow
 	First, Next render.Path
 	// Buttons are the actions on selected jobs. All selects every job of the page. Purge is the action on all jobs.
@@ -260,6 +272,18 @@ type Jobs struct {
 	Here    render.Path
 	Checked bool
 	Once    string
+}
+
+// Groups are the groups of dead jobs by their errors, or one of them.
+type Groups struct {
+	Frame     Frame
+	Table     *failures.Table
+	Namespace string
+	Now       time.Time
+	// Here is the list, From the page that a refresh reads. Filter is the fingerprint of the group, "" for all.
+	Here, From render.Path
+	Filter     string
+	Buttons    []Button
 }
 
 // JobRow is one job of the list.
@@ -293,4 +317,12 @@ type Text struct {
 	Content string
 	// Note says what Content is: its length, its form, and what it leaves out.
 	Note string
+}
+
+// Duration returns a duration to read: without milliseconds from 10 s on.
+func Duration(d time.Duration) string {
+	if d >= 10*time.Second {
+		return duly.FormatDuration(d.Round(time.Second))
+	}
+	return duly.FormatDuration(d.Round(time.Millisecond))
 }

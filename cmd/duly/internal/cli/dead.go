@@ -14,6 +14,7 @@ import (
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/wire"
+	"github.com/dulymq/duly/server/failures"
 )
 
 func deadCommand(a *app) *cobra.Command {
@@ -59,6 +60,7 @@ did. With --json, a line per group has the pattern of its errors, and samples.`,
 type requeueFlags struct {
 	duly.RequeueParams
 	target string
+	group  string
 	rate   float64 // jobs per second; 0 or None means no limit
 }
 
@@ -69,12 +71,14 @@ func deadRequeueCommand(a *app) *cobra.Command {
 		`The jobs are pushed now under their old IDs, with no failures and no TTL. If a waiting job has the same merge key,
 the job is merged into it. If the order key is busy, the job is blocked.
 
---target selects the jobs that a push queue sends to one target. --rate protects a receiver that is just back. Ctrl-C
+--target selects the jobs that a push queue sends to one target, and --group those with one error, as dead list --groups
+shows them. --rate protects a receiver that is just back. Ctrl-C
 ends the command between two calls. It prints how many jobs were requeued.`,
 		`  duly dead requeue emails
   duly dead requeue emails welcome-4711
   duly dead requeue emails --limit 100 --tries 3 --ttl 1h
-  duly dead requeue orders --target crm --rate 100/s`,
+  duly dead requeue orders --target crm --rate 100/s
+  duly dead requeue emails --group c4e7bfbe4fea --limit 10`,
 		func(ctx context.Context, out *printer, args []string) error {
 			f.IDs, f.TTL = args[1:], ttl
 
@@ -84,6 +88,10 @@ ends the command between two calls. It prints how many jobs were requeued.`,
 				return usageErrorf("--limit and IDs are both given, give one of them")
 			case f.target != "" && len(f.IDs) > 0:
 				return usageErrorf("--target and IDs are both given, give one of them")
+			case f.group != "" && len(f.IDs) > 0:
+				return usageErrorf("--group and IDs are both given, give one of them")
+			case f.group != "" && !failures.IsFingerprint(f.group):
+				return usageErrorf("--group is %q, must be a group that dead list --groups prints", f.group)
 			}
 			return a.withEngine(ctx, func(s *session) error { return a.requeue(ctx, out, s, args[0], &f) })
 		})
@@ -95,6 +103,7 @@ ends the command between two calls. It prints how many jobs were requeued.`,
 	countVar(cmd.Flags(), &f.Tries, "tries", "new number of tries (default: unchanged)")
 	optionalDurationVar(cmd.Flags(), &ttl, "ttl", "drop the jobs after waiting this long (default: never)")
 	cmd.Flags().StringVar(&f.target, "target", "", "only the jobs for this `target`")
+	cmd.Flags().StringVar(&f.group, "group", "", "only the jobs of this `group`")
 	cmd.Flags().Var(rateFlag{&f.rate}, "rate", "jobs per second (default: as fast as possible)")
 	return cmd
 }
@@ -136,8 +145,8 @@ func (a *app) requeue(ctx context.Context, out *printer, s *session, queue strin
 		r.batch = max(1, min(int(f.rate/10), duly.MaxBatch))
 	}
 
-	if f.target != "" {
-		err = r.requeueTarget(ctx)
+	if f.target != "" || f.group != "" {
+		err = r.requeueSome(ctx)
 	} else {
 		err = r.requeueAll(ctx)
 	}
@@ -204,8 +213,8 @@ func (r *requeuer) requeueAll(ctx context.Context) error {
 	return nil
 }
 
-// requeueTarget lists the dead jobs, the oldest first, and requeues those for the target.
-func (r *requeuer) requeueTarget(ctx context.Context) error {
+// requeueSome lists the dead jobs, the oldest first, and requeues those for the target and of the group.
+func (r *requeuer) requeueSome(ctx context.Context) error {
 	// The prefix is optional in the flag, so that a target can be copied from either form.
 	target := contract.TargetPrefix + strings.TrimPrefix(r.flags.target, contract.TargetPrefix)
 	cfg, err := r.s.Config(ctx, r.queue)
@@ -224,7 +233,9 @@ func (r *requeuer) requeueTarget(ctx context.Context) error {
 
 		// The last page may hold jobs that died after the start. They stay dead.
 		for i := range found.Jobs[:min(left, len(found.Jobs))] {
-			if j := &found.Jobs[i]; cmp.Or(j.Callback, cfg.Push.URL) == target {
+			j := &found.Jobs[i]
+			if (r.flags.target == "" || cmp.Or(j.Callback, cfg.Push.URL) == target) &&
+				(r.flags.group == "" || failures.Fingerprint(j.LastError) == r.flags.group) {
 				ids = append(ids, j.ID)
 			}
 		}

@@ -222,14 +222,17 @@ func TestDeadJobsAreListedRequeuedAndPurged(t *testing.T) {
 	r.golden("dead")
 }
 
-// C15.20: dead list --groups counts dead jobs by their errors, the largest group first.
+// C15.20: dead list --groups counts dead jobs by their errors, the largest group first. dead requeue --group requeues
+// the jobs of one.
 func TestDeadJobsAreGrouped(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, id := range []string{"a", "b", "c", "d"} {
 		r.ok("push", "q", "body", "--id", id, "--tries", "1")
 	}
-	reasons := []string{"order 4711 is gone\nat line 7", "order 4712 is gone", "", "dial tcp 10.0.0.1:25: connect: connection refused"}
+	reasons := []string{
+		"order 4711 is gone\nat line 7", "order 4712 is gone", "", "dial tcp 10.0.0.1:25: connect: connection refused",
+	}
 	for line := range strings.Lines(r.ok("reserve", "q", "--max", "10", "--receipts")) {
 		r.ok("bury", strings.TrimSpace(line), "--reason", reasons[0])
 		reasons = reasons[1:]
@@ -239,6 +242,10 @@ func TestDeadJobsAreGrouped(t *testing.T) {
 	r.do("dead", "list", "q", "--groups", "--limit", "1", "--json")
 	r.do("dead", "list", "q", "--groups", "--bodies")
 	r.do("dead", "list", "none", "--groups")
+	r.do("dead", "requeue", "q", "--group", "c4e7bfbe4fea")
+	r.do("dead", "requeue", "q", "--group", "order")
+	r.do("dead", "requeue", "q", "a", "--group", "c4e7bfbe4fea")
+	r.do("dead", "list", "q", "--groups")
 	r.golden("dead-groups")
 }
 

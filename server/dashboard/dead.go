@@ -1,0 +1,132 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/server/dashboard/render"
+	"github.com/dulymq/duly/server/dashboard/view"
+	"github.com/dulymq/duly/server/failures"
+	"github.com/dulymq/duly/server/route"
+)
+
+// funcs are the functions of templates.
+var funcs = map[string]render.Func{
+	"path": func(parts ...any) (any, error) {
+		texts := make([]string, len(parts))
+		for i := range parts {
+			texts[i] = fmt.Sprint(parts[i])
+		}
+		return path(texts...), nil
+	},
+	"group":  func(of ...any) (any, error) { return withQuery(of[0].(render.Path), "fp", of[1].(string)), nil },
+	"moment": func(of ...any) (any, error) { return moment(of[0].(time.Time)), nil },
+	"ago":    func(of ...any) (any, error) { return distance(of[0].(time.Time), of[1].(time.Time)), nil },
+}
+
+// dead shows the groups of a namespace's dead jobs, or of one queue.
+func (d *Dashboard) dead(c *route.Call) error {
+	namespace, only := contract.NamespaceOr(c.Namespace), c.Query("queue")
+	look := d.feed.Look(c.Context(), namespace)
+	if look.Err != nil {
+		return look.Err
+	}
+	here := path("n", namespace, "dead")
+	if only != "" {
+		here = statePath(namespace, only, duly.StateDead.String())
+	}
+	v, err := d.groups(c, here, only, failures.Sizes(look.Queues, only, look.Mono))
+	if err != nil {
+		return err
+	}
+	v.Frame = also(d.frame(c, "Dead letters"), "dead list QUEUE --groups",
+		fmt.Sprintf("/v1/%s/queues/QUEUE/jobs?state=dead", namespace))
+	v.Frame = d.stream(v.Frame, only)
+	return d.reply(c, http.StatusOK, "dead.html", v)
+}
+
+// groups returns the groups of some queues, or the group of the filter with the actions on it in one queue.
+func (d *Dashboard) groups(c *route.Call, here render.Path, only string, sizes []failures.Size) (*view.Groups, error) {
+	namespace := contract.NamespaceOr(c.Namespace)
+	group, err := failures.ParseSelection(c.Query)
+	if err != nil {
+		return nil, err
+	}
+	found, err := d.failures.Look(c.Context(), namespace, sizes)
+	if err != nil {
+		return nil, err
+	}
+	v := &view.Groups{
+		Table: found.Table(group.Fingerprint), Namespace: namespace, Now: d.cfg.Clock.Now(), Here: here,
+		From: withQuery(path("n", namespace, "dead"), "queue", only, "fp", group.Fingerprint), Filter: group.Fingerprint,
+	}
+	if v.Table.Group == nil || c.PathValue("queue") == "" {
+		return v, nil
+	}
+
+	// A group that was too large for one action continues with the jobs of the first click.
+	texts := [3]string{1: "Requeue all …", 2: "Delete all …"}
+	if group.Before > 0 {
+		texts = [3]string{1: "Requeue more …", 2: "Delete more …"}
+	}
+	v.Buttons = d.jobButtons(c, duly.StateDead, texts, "dead", "dead")
+	for i := range v.Buttons {
+		v.Buttons[i].Group = group
+	}
+	return v, nil
+}
+
+// choose reads the jobs of a form: their IDs, or a group as it was at the click. Later forms have the click's moment.
+func (t *target) choose(form url.Values, click time.Time) (err error) {
+	if form.Get("fp") == "" {
+		t.ids, err = selected(form)
+		return err
+	}
+	if t.group, err = failures.ParseSelection(form.Get); err == nil && t.group.Before == 0 {
+		t.group.Before = click.UnixMilli()
+	}
+	return err
+}
+
+// subject names the jobs of an action.
+func (t *target) subject() []string {
+	if t.group == nil {
+		return t.ids
+	}
+	return []string{t.group.String()}
+}
+
+// measure counts the jobs of a group. A question about an empty group is an error.
+func (d *Dashboard) measure(c *route.Call, t *target, asked bool) error {
+	stats, err := d.cfg.Engine.Stats(c.Context(), t.queue)
+	if err != nil {
+		return err
+	}
+	found, err := d.failures.Look(c.Context(), t.queue.Namespace, d.failures.Sizes(t.queue.Name, &stats))
+	if err != nil {
+		return err
+	}
+	if g := found.Find(t.group.Fingerprint); g != nil {
+		t.size = g.Count
+	} else if asked {
+		return contract.Errorf(duly.CodeNotFound, "no dead job of the queue %q has this error now", t.queue.Name)
+	}
+	return nil
+}
+
+// run runs an action on its jobs, on those of a group in steps.
+func (d *Dashboard) run(ctx context.Context, a *action, t *target) error {
+	if t.group == nil {
+		return a.run(ctx, d.cfg.Engine, t)
+	}
+	defer d.failures.Expire(t.queue)
+	return t.group.Each(ctx, d.cfg.Engine, d.cfg.Clock, t.queue, func(ids []string) error {
+		t.ids = ids
+		return a.run(ctx, d.cfg.Engine, t)
+	})
+}
