@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dulymq/duly/internal/eventually"
 	"github.com/dulymq/duly/internal/porttest"
 )
 
@@ -154,10 +155,13 @@ func (p *Proxy) Resume() {
 	if p.listener != nil {
 		return
 	}
-	l, err := net.Listen("tcp", p.addr)
-	if err != nil {
-		p.t.Fatalf("the proxy can't listen: %v", err)
-	}
+	// A process that is being started has a copy of the old listener until it runs its program.
+	var l net.Listener
+	eventually.True(p.t, "the proxy listens on "+p.addr+" again", func() bool {
+		var err error
+		l, err = net.Listen("tcp", p.addr)
+		return err == nil
+	})
 	p.listener = l
 	p.wg.Go(func() { p.accept(l) })
 }

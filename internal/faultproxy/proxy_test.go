@@ -238,6 +238,29 @@ func TestResetBreaksConnections(t *testing.T) {
 	again.receive("b")
 }
 
+// TestResumeWaitsForItsPort keeps a listener at the port of a stopped proxy, as a process does that
+// is being started and has a copy of the old listener.
+func TestResumeWaitsForItsPort(t *testing.T) {
+	t.Parallel()
+	p := New(t, newEcho(t).Addr().String())
+	p.Stop()
+	old, err := net.Listen("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	resumed := make(chan struct{})
+	go func() {
+		p.Resume()
+		close(resumed)
+	}()
+	old.Close()
+	eventually.Receive(t, "the end of Resume", resumed)
+	c := call(t, p)
+	c.send("a")
+	c.receive("a")
+}
+
 func TestStopRefusesUntilResume(t *testing.T) {
 	t.Parallel()
 	e := newEcho(t)
