@@ -153,3 +153,27 @@ func TestCheckFindsALostProbeOfAGroup(t *testing.T) {
 	l.clock.Advance(time.Second)
 	l.take()
 }
+
+// A resumed group wakes waiting calls for the messages that it holds. One call configures all groups of a shard, so the
+// numbers of another group do not count.
+func TestResumeMarksEachGroup(t *testing.T) {
+	t.Parallel()
+	l := newLimitedGroup(t, 1)
+	_, err := l.e.CreateGroup(t.Context(), duly.Q("t@z"), duly.FromStart)
+	must(t, err)
+	for group, as := range map[string]duly.Settlement{"t@g": duly.Release, "t@z": duly.Ack} {
+		ds, err := l.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{group}, Max: 1})
+		must(t, err)
+		_, err = l.e.Settle(t.Context(), "", []duly.SettleRequest{{Receipt: ds[0].Receipt, As: as}})
+		must(t, err)
+	}
+
+	marked := func() string { return fmt.Sprint(l.server.Must("ZSCORE", l.groupKey("marker"), "now")) }
+	before := marked()
+	must(t, l.e.Pause(t.Context(), l.ref()))
+	paused := marked()
+	must(t, l.e.Resume(t.Context(), l.ref()))
+	if resumed := marked(); before != "1" || paused == "1" || resumed != "1" {
+		t.Errorf("the marker is %s, in the pause %s, then %s", before, paused, resumed)
+	}
+}
