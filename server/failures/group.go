@@ -60,13 +60,15 @@ func (g *Group) add(queue string, j *duly.JobInfo) {
 	g.finished.add(j.FinishedAt.UnixMilli(), 1)
 	g.seen(j.FinishedAt, j.FinishedAt)
 	g.attempt(j.Attempt, 1)
-	g.keep(Sample{Queue: queue, ID: j.ID, Error: cut(firstLine(j.LastError)), At: j.FinishedAt})
+
+	// A copy does not keep the record in memory of which an engine's texts are parts.
+	g.keep(Sample{Queue: queue, ID: strings.Clone(j.ID), Error: cut(firstLine(j.LastError)), At: j.FinishedAt})
 }
 
-// cut returns the beginning of a text.
+// cut returns a copy of the beginning of a text.
 func cut(text string) string {
 	if len(text) <= maxSample {
-		return text
+		return strings.Clone(text)
 	}
 	return strings.ToValidUTF8(text[:maxSample], "") + " …"
 }

@@ -2,6 +2,7 @@ package failures
 
 import (
 	"context"
+	"hash/maphash"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -27,15 +28,17 @@ type tally struct {
 	size, died int64
 	// cursor is the next page, last the page before with its jobs.
 	cursor, last string
-	jobs         map[jobKey]bool
+	jobs         map[uint64]bool
 	ended        bool
 	at           time.Time
 }
 
-// jobKey identifies one death of a job.
-type jobKey struct {
-	id string
-	at int64
+// seed is that of [deathOf].
+var seed = maphash.MakeSeed()
+
+// deathOf identifies one death of a job. A hash takes little memory, because each queue in memory has a page of them.
+func deathOf(j *duly.JobInfo) uint64 {
+	return maphash.String(seed, j.ID) ^ uint64(j.FinishedAt.UnixMilli())
 }
 
 func newTally(room func() bool) *tally {
@@ -52,11 +55,11 @@ func (t *tally) step(ctx context.Context, e Lister, q duly.QueueRef) error {
 	// A walk that continues reads its last page again, because new jobs are behind it.
 	seen := t.jobs
 	if len(page.Jobs) > 0 {
-		t.last, t.jobs = t.cursor, make(map[jobKey]bool, len(page.Jobs))
+		t.last, t.jobs = t.cursor, make(map[uint64]bool, len(page.Jobs))
 	}
 	for i := range page.Jobs {
 		j := &page.Jobs[i]
-		key := jobKey{j.ID, j.FinishedAt.UnixMilli()}
+		key := deathOf(j)
 		t.jobs[key] = true
 		if !seen[key] {
 			t.add(q.Name, j)

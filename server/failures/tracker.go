@@ -83,13 +83,15 @@ func (t *Tracker) Look(ctx context.Context, namespace string, sizes []Size) (*Re
 	asked := 0
 	for i := range sizes {
 		size := &sizes[i]
+		ref := duly.QueueRef{Namespace: namespace, Name: size.Queue}
 		r.Jobs += size.Dead
 		if size.Dead == 0 {
+			t.empty(ref.Normal(), size)
 			continue
 		}
 
 		asked++
-		if err := t.lookAt(ctx, duly.QueueRef{Namespace: namespace, Name: size.Queue}, size, until, r); err != nil {
+		if err := t.lookAt(ctx, ref, size, until, r); err != nil {
 			r.Problems = append(r.Problems, size.Queue)
 			failed = errors.Join(failed, err)
 		}
@@ -165,11 +167,38 @@ func (t *Tracker) sweep() {
 		}
 		select {
 		case <-q.turn:
-			t.drop(q.shown)
-			t.drop(q.next)
+			t.clear(q)
 			delete(t.queues, ref)
+			q.turn <- struct{}{} // Expire may wait for it
 		default: // in use after all
 		}
+	}
+}
+
+// clear drops the groups of a queue. The caller has its turn.
+func (t *Tracker) clear(q *queue) {
+	t.drop(q.shown)
+	t.drop(q.next)
+	q.shown, q.next = nil, nil
+}
+
+// empty drops the groups of a queue without dead jobs. Otherwise a queue that is destroyed and created again could look
+// unchanged.
+func (t *Tracker) empty(ref duly.QueueRef, size *Size) {
+	t.mu.Lock()
+	q := t.queues[ref]
+	t.mu.Unlock()
+	if q == nil {
+		return
+	}
+
+	select {
+	case <-q.turn:
+		if size.Mono >= q.seen {
+			t.clear(q)
+		}
+		q.turn <- struct{}{}
+	default: // another look has it
 	}
 }
 
@@ -197,13 +226,16 @@ func (t *Tracker) update(ctx context.Context, q *queue, ref duly.QueueRef, size 
 			t.start(q, size)
 		case old:
 			return nil
-		case q.shown.agrees(size):
+		case q.shown.ended && q.shown.agrees(size):
 			q.shown.at = t.Clock.Now()
 			return nil
-		case begin-q.ended < pause*q.took:
+		case q.shown.ended && begin-q.ended < pause*q.took:
 			return nil
 		case q.shown.onlyGrew(size):
-			q.shown.again()
+			if q.shown.ended {
+				q.took = 0
+				q.shown.again()
+			}
 		default:
 			t.start(q, size)
 		}
@@ -233,7 +265,9 @@ func (t *Tracker) run(ctx context.Context, q *queue, ref duly.QueueRef, size *Si
 				return nil
 			}
 			if err := q.shown.step(ctx, t.Engine, ref); err != nil {
-				t.start(q, size)
+				if ctx.Err() == nil {
+					t.start(q, size)
+				}
 				return err
 			}
 		}
@@ -250,9 +284,11 @@ func (t *Tracker) run(ctx context.Context, q *queue, ref duly.QueueRef, size *Si
 			return nil
 		}
 		if err := q.next.step(ctx, t.Engine, ref); err != nil {
-			// The cursor may be the reason, so the walk begins again.
-			t.drop(q.next)
-			q.next = nil
+			// The cursor may be the reason, so the walk begins again, except if only the caller has gone.
+			if ctx.Err() == nil {
+				t.drop(q.next)
+				q.next = nil
+			}
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
@@ -25,6 +26,8 @@ type deadSet struct {
 	// took is the time of a call.
 	took time.Duration
 	err  error
+	// leave is called before err is returned.
+	leave func()
 }
 
 func newSet(shards int) *deadSet {
@@ -65,6 +68,9 @@ func (d *deadSet) List(_ context.Context, _ duly.QueueRef, p duly.ListParams) (p
 	d.calls++
 	d.clock.Advance(d.took)
 	if d.err != nil {
+		if d.leave != nil {
+			d.leave()
+		}
 		return page, d.err
 	}
 	shard, after, _ := strings.Cut(p.Cursor, ":")
@@ -223,6 +229,107 @@ func TestLookTakesLimitedTime(t *testing.T) {
 	look(t, tracker, d.size())
 	if d.calls != 2 {
 		t.Errorf("%d calls after an action", d.calls)
+	}
+}
+
+// The time between two walks follows the last one. Walks that continue do not add up, and a look that ends within a
+// walk makes no pause.
+func TestContinuedWalksDoNotAddUp(t *testing.T) {
+	t.Parallel()
+	d := newSet(1)
+	d.add(0, "boom")
+	d.took = time.Second
+	tracker := &Tracker{Engine: d, Clock: d.clock}
+	for i := range int64(20) {
+		if r := look(t, tracker, d.size()); r.Examined != i+1 {
+			t.Fatalf("%d of %d jobs are examined", r.Examined, i+1)
+		}
+		d.add(0, "boom")
+		d.clock.Advance(pause * time.Second)
+	}
+
+	for range 5000 {
+		d.add(0, "boom")
+	}
+	for range 3 {
+		look(t, tracker, d.size())
+	}
+	if r := look(t, tracker, d.size()); r.Unfinished || r.Examined != d.size().Dead {
+		t.Errorf("%d of %d jobs are examined", r.Examined, d.size().Dead)
+	}
+}
+
+// A caller that leaves does not end the walk of the others.
+func TestLeavingKeepsTheWalk(t *testing.T) {
+	t.Parallel()
+	d := newSet(1)
+	for range 3000 {
+		d.add(0, "boom")
+	}
+	d.took = time.Second
+	tracker := &Tracker{Engine: d, Clock: d.clock}
+	look(t, tracker, d.size())
+	ctx, leave := context.WithCancel(t.Context())
+	d.err, d.leave = context.Canceled, leave
+	if _, err := tracker.Look(ctx, "shop", []Size{d.size()}); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
+	}
+	d.err = nil
+	if r := look(t, tracker, d.size()); r.Examined != 3000 || r.Unfinished {
+		t.Errorf("%d jobs are examined", r.Examined)
+	}
+}
+
+// A queue that was destroyed and created again may have as many dead jobs as before.
+func TestLookForgetsAnEmptyQueue(t *testing.T) {
+	t.Parallel()
+	d := newSet(1)
+	d.add(0, "boom")
+	d.clock.Advance(time.Second)
+	tracker := &Tracker{Engine: d, Clock: d.clock}
+	look(t, tracker, d.size())
+	look(t, tracker, Size{Queue: "mail"})
+	if tracker.all.Load() != 1 {
+		t.Error("old statistics drop the groups")
+	}
+	d.remove("job-1")
+	d.died = 0
+	d.clock.Advance(time.Second)
+	if look(t, tracker, d.size()); tracker.all.Load() != 0 {
+		t.Errorf("an empty queue has %d groups", tracker.all.Load())
+	}
+	d.add(0, "bang")
+	if r := look(t, tracker, d.size()); counts(r) != "1 bang" {
+		t.Errorf("the new queue has %s", counts(r))
+	}
+}
+
+// An action may end while its queue is dropped.
+func TestExpireOfADroppedQueue(t *testing.T) {
+	t.Parallel()
+	d := newSet(1)
+	d.add(0, "boom")
+	tracker := &Tracker{Engine: d, Clock: d.clock}
+	look(t, tracker, d.size())
+	ref := duly.QueueRef{Namespace: "shop", Name: "mail"}
+	dropped := tracker.queue(ref)
+	d.clock.Advance(keep)
+	look(t, tracker)
+	if len(tracker.queues) != 0 || len(dropped.turn) != 1 {
+		t.Errorf("%d queues, %d turns", len(tracker.queues), len(dropped.turn))
+	}
+}
+
+// The texts of samples are copies, so that the records of the engine leave memory.
+func TestSamplesAreCopies(t *testing.T) {
+	t.Parallel()
+	d := newSet(1)
+	id := d.add(0, "boom\nat line 7")
+	r := look(t, &Tracker{Engine: d, Clock: d.clock}, d.size())
+	sample, job := r.Groups[0].Samples[0], &d.shards[0][0]
+	if sample.ID != id || sample.Error != "boom" || unsafe.StringData(sample.ID) == unsafe.StringData(job.ID) ||
+		unsafe.StringData(sample.Error) == unsafe.StringData(job.LastError) {
+		t.Errorf("the sample is %+v", sample)
 	}
 }
 
