@@ -111,9 +111,8 @@ func actionNamed(name string) *action {
 type target struct {
 	queue duly.QueueRef
 	ids   []string
-	// group selects the jobs instead of ids. size is their number at the question.
+	// group selects the jobs instead of ids.
 	group *failures.Selection
-	size  int64
 	// back is the page after the action: a state, job, or "" for the queue. state is that of an action on a whole state.
 	back  string
 	state duly.State
@@ -150,9 +149,10 @@ func (t *target) count(err error) {
 	}
 }
 
-// end returns the error of an action that has changed nothing.
+// end returns the error of an action that has changed nothing. A step of a group ends without one: somebody else may have
+// changed its jobs.
 func (t *target) end() error {
-	if t.done > 0 {
+	if t.done > 0 || t.group != nil {
 		return nil
 	}
 	return t.err
@@ -188,7 +188,7 @@ func requeue(ctx context.Context, e contract.Engine, t *target) error {
 func (t *target) question(one, several string) string {
 	switch {
 	case t.group != nil:
-		return fmt.Sprintf(several+" of %s with this error?", t.size, t.queue.Name)
+		return t.group.Question(several, t.queue.Name)
 	case len(t.ids) == 1 && one != "":
 		return fmt.Sprintf(one, t.ids[0])
 	case len(t.ids) == 1:
@@ -210,7 +210,7 @@ func (a *action) text(t *target) string {
 		text += " That is the most of one action: purge again."
 	}
 	if t.group != nil && t.group.More {
-		text += " The group has more jobs. Continue with its button."
+		text += t.group.Rest()
 	}
 	if t.failed > 0 {
 		text += fmt.Sprintf(" %d could not be changed, the first one because: %v.", t.failed, t.err)
@@ -256,7 +256,7 @@ func (d *Dashboard) act(c *route.Call, a *action) error {
 			return d.ask(c, a, t, question, "")
 		}
 	}
-	if (a.typed || t.size > maxSelected) && !named {
+	if (a.typed || t.group.IsLarge(maxSelected)) && !named {
 		return d.ask(c, a, t, a.confirm(t), "The name is different.")
 	}
 	mark := a.mark(form.Get("once"), t)
@@ -296,7 +296,7 @@ func (d *Dashboard) perform(c *route.Call, a *action, t *target, s *session.Sess
 	}
 	err = d.run(c.Context(), a, t)
 	end(audit.Outcome{Err: err, Done: t.done, Failed: t.failed})
-	if err != nil {
+	if err != nil && (t.group == nil || t.done == 0) {
 		return "", err
 	}
 	return a.text(t), nil
@@ -331,7 +331,7 @@ func (d *Dashboard) ask(c *route.Call, a *action, t *target, question, problem s
 	if t.group != nil {
 		v.Effect = t.group.Effect()
 	}
-	if t.size > maxSelected {
+	if t.group.IsLarge(maxSelected) {
 		v.Typed = t.queue.Name
 	}
 	v.Frame = d.frame(c, question)

@@ -111,9 +111,7 @@ func (d *Dashboard) measure(c *route.Call, t *target, asked bool) error {
 	if err != nil {
 		return err
 	}
-	if g := found.Find(t.group.Fingerprint); g != nil {
-		t.size = g.Count
-	} else if asked {
+	if !t.group.Measure(found, stats.Sizes.Dead) && asked {
 		return contract.Errorf(duly.CodeNotFound, "no dead job of the queue %q has this error now", t.queue.Name)
 	}
 	return nil
@@ -125,8 +123,12 @@ func (d *Dashboard) run(ctx context.Context, a *action, t *target) error {
 		return a.run(ctx, d.cfg.Engine, t)
 	}
 	defer d.failures.Expire(t.queue)
-	return t.group.Each(ctx, d.cfg.Engine, d.cfg.Clock, t.queue, func(ids []string) error {
+	err := t.group.Each(ctx, d.cfg.Engine, d.cfg.Clock, t.queue, func(ids []string) error {
 		t.ids = ids
 		return a.run(ctx, d.cfg.Engine, t)
 	})
+	if err == nil && t.done == 0 {
+		err = t.err
+	}
+	return err
 }

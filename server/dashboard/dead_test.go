@@ -1,6 +1,8 @@
 package dashboard
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/failures"
 )
 
@@ -276,5 +279,110 @@ func TestGroupRights(t *testing.T) {
 		if page := r.login(caller).get("/ui/n/shop/queues").body; strings.Contains(page, "Dead letters") != want {
 			t.Errorf("the navigation of %s has dead letters: %v", caller, !want)
 		}
+	}
+}
+
+// groupEngine lets something happen before calls.
+type groupEngine struct {
+	contract.Engine
+	list    func()
+	requeue func(call int, ids []string) error
+	calls   int
+}
+
+func (e *groupEngine) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
+	if e.list != nil {
+		e.list()
+	}
+	return e.Engine.List(ctx, q, p)
+}
+
+func (e *groupEngine) Requeue(
+	ctx context.Context, q duly.QueueRef, p duly.RequeueParams,
+) ([]duly.RequeueResult, error) {
+	e.calls++
+	if e.requeue != nil {
+		if err := e.requeue(e.calls, p.IDs); err != nil {
+			return nil, err
+		}
+	}
+	return e.Engine.Requeue(ctx, q, p)
+}
+
+// newGroupRig returns a rig whose dashboard uses a groupEngine.
+func newGroupRig(t *testing.T) (*rig, *groupEngine) {
+	e := &groupEngine{}
+	return newRig(t, func(c *Config) { e.Engine, c.Engine = c.Engine, e }), e
+}
+
+// An action on a group continues behind jobs that somebody else has changed, and says what it has done if the engine
+// fails between two steps.
+func TestGroupActionEndsPartly(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		first, second error // before the calls
+		result        string
+		ready         int64
+		err           string // in the audit log
+	}{
+		"AnotherRequeue": {nil, nil, "500 jobs are requeued. 1000 could not be changed", 1500, "ok"},
+		"EngineFails": {errors.New("other"), duly.ErrUnavailable,
+			"1000 jobs are requeued. The action ended early: ", 1000,
+			"unavailable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, e := newGroupRig(t)
+			r.die("mail", numbered(1500)...)
+			b := r.login("admin")
+			e.requeue = func(call int, ids []string) error {
+				if call == 2 {
+					return tt.second
+				}
+				if tt.first == nil {
+					_, err := r.engine.Requeue(t.Context(), duly.QueueRef{Namespace: "shop", Name: "mail"},
+						duly.RequeueParams{IDs: ids})
+					return err
+				}
+				return nil
+			}
+			form := hidden(b.post("/ui/n/shop/q/mail/requeue", url.Values{"fp": {orderGone}}).body, "requeue")
+			form.Set("name", "mail")
+			r.audited()
+			a := b.post("/ui/n/shop/q/mail/requeue", form)
+			page := b.get(a.header.Get("Location")).body
+			if a.status != http.StatusSeeOther || !strings.Contains(page, tt.result) || r.sizes("mail")[1] != tt.ready {
+				t.Errorf("status %d, sizes %v: %s%s", a.status, r.sizes("mail"), a.body, page)
+			}
+			if (tt.second != nil) != strings.Contains(page, "Requeue more …") {
+				t.Error("the button is not that of the rest")
+			}
+			if lines := r.audited(); len(lines) != 2 || lines[1].Result != tt.err || lines[1].Done == 0 {
+				t.Errorf("the audit log has %+v", lines)
+			}
+		})
+	}
+}
+
+// The question about a group is careful while its jobs are not all counted.
+func TestQuestionAboutAnUncountedGroup(t *testing.T) {
+	t.Parallel()
+	r, e := newGroupRig(t)
+	full := make([]string, 1000)
+	for i := range full {
+		full[i] = "disk is full"
+	}
+	r.die("mail", append(full, numbered(1000)...)...)
+	b := r.login("admin")
+	e.list = func() { r.clock.Advance(2 * time.Second) }
+	ask := b.post("/ui/n/shop/q/mail/requeue", url.Values{"fp": {orderGone}})
+	if ask.status != 200 || !strings.Contains(ask.body, "Requeue 0 dead jobs or more of mail with this error?") ||
+		!strings.Contains(ask.body, `<input name="name"`) {
+		t.Errorf("the question has the status %d: %s", ask.status, ask.body)
+	}
+	form := hidden(ask.body, "requeue")
+	form.Set("name", "mail")
+	if a := b.post("/ui/n/shop/q/mail/requeue", form); a.status != http.StatusSeeOther || r.sizes("mail")[1] != 1000 {
+		t.Errorf("status %d, sizes %v", a.status, r.sizes("mail"))
 	}
 }

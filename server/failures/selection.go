@@ -26,8 +26,11 @@ type Selection struct {
 	Before int64
 	// Cursor is the place where the selection continues, "" for its beginning.
 	Cursor string
-	// More is set by Each if the selection has more jobs. Then Cursor is their place.
+	// More is set by Each if the selection may have more jobs. Then Cursor is their place. Err is why it ended early.
 	More bool
+	Err  error
+	// Count is the number of jobs by a report. Uncounted dead jobs may be further ones.
+	Count, Uncounted int64
 }
 
 // ParseSelection reads a selection from the fields fp, before and from of a form or a URL. Without fp it selects all
@@ -64,14 +67,51 @@ func (s *Selection) Effect() string {
 		time.UnixMilli(s.Before).UTC().Format("2006-01-02 15:04:05.000 UTC"), MaxSelected)
 }
 
+// Measure counts the jobs by a report on a queue with a number of dead jobs. It reports whether there may be any.
+func (s *Selection) Measure(r *Report, dead int64) bool {
+	s.Uncounted = max(0, dead-r.Examined)
+	if g := r.Find(s.Fingerprint); g != nil {
+		s.Count = g.Count
+	}
+	return s.Count+s.Uncounted > 0
+}
+
+// IsLarge reports whether a selection may have more than a number of jobs.
+func (s *Selection) IsLarge(most int64) bool { return s != nil && s.Count+s.Uncounted > most }
+
+// Question asks before an action, such as Delete %d jobs.
+func (s *Selection) Question(action, queue string) string {
+	more := ""
+	if s.Uncounted > 0 {
+		more = " or more"
+	}
+	return fmt.Sprintf(action+more+" of %s with this error?", s.Count, queue)
+}
+
+// Rest says what is left after an action.
+func (s *Selection) Rest() string {
+	if s.Err != nil {
+		return fmt.Sprintf(" The action ended early: %v. Continue with the button of the group.", s.Err)
+	}
+	return " The group has more jobs. Continue with its button."
+}
+
 // has reports whether a job is selected.
 func (s *Selection) has(j *duly.JobInfo) bool {
 	return (s.Before == 0 || j.FinishedAt.UnixMilli() <= s.Before) && Fingerprint(j.LastError) == s.Fingerprint
 }
 
 // Each calls do with the IDs of the selected jobs, in steps of at most [duly.MaxBatch]. do removes the jobs from the
-// dead ones. Each ends after [MaxSelected] jobs or 10 s. A later call continues.
+// dead ones. Each ends after [MaxSelected] jobs or 10 s, or at an error. A later call continues.
 func (s *Selection) Each(
+	ctx context.Context, e Lister, clock duly.Clock, q duly.QueueRef, do func(ids []string) error,
+) error {
+	s.Err = s.each(ctx, e, clock, q, do)
+	s.More = s.More || s.Err != nil
+	return s.Err
+}
+
+func (s *Selection) each(
 	ctx context.Context, e Lister, clock duly.Clock, q duly.QueueRef, do func(ids []string) error,
 ) error {
 	begin, left := clock.Mono(), MaxSelected
