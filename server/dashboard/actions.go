@@ -209,9 +209,7 @@ func (a *action) text(t *target) string {
 	if a.state && t.done >= maxPurged {
 		text += " That is the most of one action: purge again."
 	}
-	if t.group != nil && t.group.More {
-		text += t.group.Rest()
-	}
+	text += t.group.Rest()
 	if t.failed > 0 {
 		text += fmt.Sprintf(" %d could not be changed, the first one because: %v.", t.failed, t.err)
 	}

@@ -40,13 +40,20 @@ func (d *Dashboard) dead(c *route.Call) error {
 	if only != "" {
 		here = statePath(namespace, only, duly.StateDead.String())
 	}
-	v, err := d.groups(c, here, only, failures.Sizes(look.Queues, only, look.Mono))
+	ref := duly.QueueRef{Namespace: namespace, Name: only}
+	sizes, err := failures.Sizes(c.Context(), look.Queues, ref, look.Mono, d.cfg.Engine.Stats)
 	if err != nil {
 		return err
 	}
-	v.Frame = also(d.frame(c, "Dead letters"), "dead list QUEUE --groups",
-		fmt.Sprintf("/v1/%s/queues/QUEUE/jobs?state=dead", namespace))
-	v.Frame = d.stream(v.Frame, only)
+	v, err := d.groups(c, here, only, sizes)
+	if err != nil {
+		return err
+	}
+	if look.Next != "" && only == "" {
+		v.Table.Notes = append(v.Table.Notes, fmt.Sprintf("These are the first %d queues.", len(look.Queues)))
+	}
+	v.Frame = d.stream(also(d.frame(c, "Dead letters"), "dead list QUEUE --groups",
+		fmt.Sprintf("/v1/%s/queues/QUEUE/jobs?state=dead", namespace)), only)
 	return d.reply(c, http.StatusOK, "dead.html", v)
 }
 
@@ -103,18 +110,11 @@ func (t *target) subject() []string {
 
 // measure counts the jobs of a group. A question about an empty group is an error.
 func (d *Dashboard) measure(c *route.Call, t *target, asked bool) error {
-	stats, err := d.cfg.Engine.Stats(c.Context(), t.queue)
-	if err != nil {
-		return err
+	some, err := d.failures.Measure(c.Context(), t.group, t.queue, d.cfg.Engine.Stats)
+	if err == nil && !some && asked {
+		err = contract.Errorf(duly.CodeNotFound, "no dead job of the queue %q has this error now", t.queue.Name)
 	}
-	found, err := d.failures.Look(c.Context(), t.queue.Namespace, d.failures.Sizes(t.queue.Name, &stats))
-	if err != nil {
-		return err
-	}
-	if !t.group.Measure(found, stats.Sizes.Dead) && asked {
-		return contract.Errorf(duly.CodeNotFound, "no dead job of the queue %q has this error now", t.queue.Name)
-	}
-	return nil
+	return err
 }
 
 // run runs an action on its jobs, on those of a group in steps.

@@ -260,8 +260,9 @@ func TestGroupRights(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.die("mail", numbered(3)...)
-	for caller, want := range map[string]string{"consume": "", "both": "delete", "admin": "delete purge requeue"} {
-		b := r.login(caller)
+	wants := map[string]string{"consume": "", "both": "delete", "admin": "delete purge requeue"}
+	for _, caller := range []string{"consume", "both", "admin"} { // the last one requeues the jobs
+		b, want := r.login(caller), wants[caller]
 		if got := offers(b.get("/ui/n/shop/q/mail/dead").body); got != want {
 			t.Errorf("the list offers %q to %s, want %q", got, caller, want)
 		}
@@ -384,5 +385,34 @@ func TestQuestionAboutAnUncountedGroup(t *testing.T) {
 	form.Set("name", "mail")
 	if a := b.post("/ui/n/shop/q/mail/requeue", form); a.status != http.StatusSeeOther || r.sizes("mail")[1] != 1000 {
 		t.Errorf("status %d, sizes %v", a.status, r.sizes("mail"))
+	}
+}
+
+// partSurveyor is a surveyor of a namespace with more queues than a survey.
+type partSurveyor struct{ queues []contract.QueueStats }
+
+func (s partSurveyor) Survey(context.Context, string, duly.PageParams) (contract.SurveyPage, error) {
+	return contract.SurveyPage{Queues: s.queues, Next: "more"}, nil
+}
+
+// A survey has the first 1000 queues. The groups of another queue stay on its page, and a queue without statistics is
+// a problem.
+func TestGroupsOfAQueueBehindTheSurvey(t *testing.T) {
+	t.Parallel()
+	broken := contract.QueueStats{Name: "broken", Err: duly.ErrUnavailable}
+	r := newRig(t, func(c *Config) { c.Surveyor = partSurveyor{[]contract.QueueStats{broken, {Name: "a"}}} })
+	r.die("mail", numbered(3)...)
+	b := r.login("consume")
+	if page := b.get("/ui/n/shop/dead?queue=a").body; strings.Contains(page, "first 2 queues") {
+		t.Error("the groups of one queue have the note of the namespace")
+	}
+	if page := b.get("/ui/n/shop/dead?queue=mail").body; groupsOf(page)[orderGone] != "3" {
+		t.Errorf("the groups of the queue are %s", page)
+	}
+	if a := b.get("/ui/n/shop/dead?queue=broken"); a.status != http.StatusServiceUnavailable {
+		t.Errorf("a queue without statistics has the status %d", a.status)
+	}
+	if a := b.get("/ui/n/shop/dead?queue=%2F"); a.status != http.StatusBadRequest {
+		t.Errorf("a bad name has the status %d", a.status)
 	}
 }

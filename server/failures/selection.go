@@ -67,15 +67,6 @@ func (s *Selection) Effect() string {
 		time.UnixMilli(s.Before).UTC().Format("2006-01-02 15:04:05.000 UTC"), MaxSelected)
 }
 
-// Measure counts the jobs by a report on a queue with a number of dead jobs. It reports whether there may be any.
-func (s *Selection) Measure(r *Report, dead int64) bool {
-	s.Uncounted = max(0, dead-r.Examined)
-	if g := r.Find(s.Fingerprint); g != nil {
-		s.Count = g.Count
-	}
-	return s.Count+s.Uncounted > 0
-}
-
 // IsLarge reports whether a selection may have more than a number of jobs.
 func (s *Selection) IsLarge(most int64) bool { return s != nil && s.Count+s.Uncounted > most }
 
@@ -88,8 +79,11 @@ func (s *Selection) Question(action, queue string) string {
 	return fmt.Sprintf(action+more+" of %s with this error?", s.Count, queue)
 }
 
-// Rest says what is left after an action.
+// Rest says what is left after an action, "" for nothing or no selection.
 func (s *Selection) Rest() string {
+	if s == nil || !s.More {
+		return ""
+	}
 	if s.Err != nil {
 		return fmt.Sprintf(" The action ended early: %v. Continue with the button of the group.", s.Err)
 	}

@@ -29,6 +29,8 @@ type Size struct {
 	Dead, Died int64
 	// Mono is the monotonic time of the statistics.
 	Mono time.Duration
+	// Err is why the statistics could not be read.
+	Err error
 }
 
 // SizeOf returns the size of a queue by its statistics.
@@ -36,14 +38,24 @@ func SizeOf(queue string, s *duly.Stats, mono time.Duration) Size {
 	return Size{Queue: queue, Dead: s.Sizes.Dead, Died: s.Counters.Dead, Mono: mono}
 }
 
-// Sizes returns the sizes of queues that could be read, or of only one if it is named.
-func Sizes(queues []contract.QueueStats, only string, mono time.Duration) (list []Size) {
+// Sizes returns the sizes of queues by a survey, or of only one if it is named. A survey may not have that one, because
+// a namespace may have more queues. Then Sizes calls stats.
+func Sizes(
+	ctx context.Context, queues []contract.QueueStats, only duly.QueueRef, mono time.Duration,
+	stats func(context.Context, duly.QueueRef) (duly.Stats, error),
+) (list []Size, err error) {
 	for i := range queues {
-		if q := &queues[i]; q.Err == nil && (only == "" || only == q.Name) {
+		if q := &queues[i]; only.Name == "" || only.Name == q.Name {
 			list = append(list, SizeOf(q.Name, &q.Stats, mono))
+			list[len(list)-1].Err = q.Err
 		}
 	}
-	return list
+	if only.Name == "" || len(list) > 0 {
+		return list, nil
+	}
+
+	s, err := stats(ctx, only)
+	return []Size{SizeOf(only.Name, &s, mono)}, err
 }
 
 // Tracker keeps the groups of the queues that people look at. It calls the engine only within a look. It is safe for
@@ -85,6 +97,11 @@ func (t *Tracker) Look(ctx context.Context, namespace string, sizes []Size) (*Re
 		size := &sizes[i]
 		ref := duly.QueueRef{Namespace: namespace, Name: size.Queue}
 		r.Jobs += size.Dead
+		if size.Err != nil {
+			asked++
+			r.Problems, failed = append(r.Problems, size.Queue), errors.Join(failed, size.Err)
+			continue
+		}
 		if size.Dead == 0 {
 			t.empty(ref.Normal(), size)
 			continue
@@ -105,6 +122,26 @@ func (t *Tracker) Look(ctx context.Context, namespace string, sizes []Size) (*Re
 	}
 	r.sort()
 	return r, nil
+}
+
+// Measure counts the jobs of a selection in one queue by its newest statistics. It reports whether there may be any.
+func (t *Tracker) Measure(
+	ctx context.Context, s *Selection, q duly.QueueRef, stats func(context.Context, duly.QueueRef) (duly.Stats, error),
+) (bool, error) {
+	now, err := stats(ctx, q)
+	if err != nil {
+		return false, err
+	}
+	r, err := t.Look(ctx, q.Namespace, t.Sizes(q.Name, &now))
+	if err != nil {
+		return false, err
+	}
+
+	s.Uncounted = max(0, now.Sizes.Dead-r.Examined)
+	if g := r.Find(s.Fingerprint); g != nil {
+		s.Count = g.Count
+	}
+	return s.Count+s.Uncounted > 0, nil
 }
 
 // Expire makes the next look at a queue walk again at once, for example after an action.
