@@ -17,6 +17,7 @@ type history struct {
 	lives  map[lifeKey]*life
 	gaps   int // calls or processes that may have leased jobs and ended without an answer
 	faults []string
+	lines  []string // all diaries, for the report of a fault
 }
 
 // pushed is what the producer knows of a job.
@@ -74,6 +75,7 @@ func (h *history) fault(format string, args ...any) {
 
 // read adds the diary of one process.
 func (h *history) read(lines []string) {
+	h.lines = append(h.lines, lines...)
 	for _, line := range lines {
 		f := fields(strings.Fields(line))
 		switch f.text(0) {
@@ -113,6 +115,23 @@ func (f fields) number(i int) int64 {
 		return math.MinInt64 // no valid time or number of a test
 	}
 	return n
+}
+
+// story returns the lines about a job that a fault names.
+func (h *history) story(fault string) (lines []string) {
+	for key, l := range h.lives {
+		number := key.number.String()
+		if !strings.Contains(fault, l.id) && !strings.Contains(fault, number) {
+			continue
+		}
+		for _, line := range h.lines {
+			if strings.Contains(line, l.id) || strings.Contains(line, number) {
+				lines = append(lines, line)
+			}
+		}
+		return lines
+	}
+	return nil
 }
 
 func (h *history) readPush(f fields) {

@@ -183,6 +183,9 @@ func (h *history) report(t *testing.T, r trial, v verdicts) {
 		for _, f := range h.faults[:min(5, n)] {
 			t.Log(f)
 		}
+		for _, line := range h.story(h.faults[0]) {
+			t.Log(line)
+		}
 	}
 	if v.acked == 0 {
 		t.Error("no job was acked, so the run proves nothing")
