@@ -113,7 +113,7 @@ type target struct {
 	ids   []string
 	// group selects the jobs instead of ids.
 	group *failures.Selection
-	// back is the page after the action: a state, job, or "" for the queue. state is that of an action on a whole state.
+	// back is the page after the action: a state, job, or "" for the queue. state is set for an action on a whole state.
 	back  string
 	state duly.State
 
@@ -184,7 +184,8 @@ func requeue(ctx context.Context, e contract.Engine, t *target) error {
 	return t.end()
 }
 
-// question asks before an action on several jobs, and by the text one before an action on one job.
+// question returns the question before an action: several with the number of jobs, or one with the ID of the only job.
+// It returns "" for an action on one job that needs no question.
 func (t *target) question(one, several string) string {
 	switch {
 	case t.group != nil:
@@ -243,6 +244,7 @@ func (d *Dashboard) act(c *route.Call, a *action) error {
 		return contract.Invalid("back", "is %q, must be a state such as dead", t.back)
 	}
 
+	// A group is counted again with each form, because jobs may have died since the last one.
 	named := form.Get("name") == t.queue.Name
 	if t.group != nil && !named {
 		if err := d.measure(c, t, form.Get("confirmed") == ""); err != nil {
@@ -257,12 +259,16 @@ func (d *Dashboard) act(c *route.Call, a *action) error {
 	if (a.typed || t.group.IsLarge(maxSelected)) && !named {
 		return d.ask(c, a, t, a.confirm(t), "The name is different.")
 	}
+
 	mark := a.mark(form.Get("once"), t)
-	_, err = d.results.once(form.Get("once"), s.ID+" "+mark, func() (string, error) { return d.perform(c, a, t, &s) })
+	page, err := d.results.once(form.Get("once"), s.ID+" "+mark, func() (string, render.Path, error) {
+		text, err := d.perform(c, a, t, &s)
+		return text, t.page(), err
+	})
 	if err != nil {
 		return err
 	}
-	return seeOther(c, withQuery(t.page(), "result", mark))
+	return seeOther(c, withQuery(page, "result", mark))
 }
 
 // submitted returns the form of a change and the session that sends it.
@@ -326,14 +332,15 @@ func (d *Dashboard) ask(c *route.Call, a *action, t *target, question, problem s
 		Problem: problem, IDs: t.ids, Back: t.back, Cancel: t.page(), Word: strings.ToUpper(a.name[:1]) + a.name[1:],
 		To: actionPath(t.queue, a.name), Once: rand.Text(), Group: t.group,
 	}
+	v.Frame = d.frame(c, question)
+	v.Frame.Command, v.Frame.Request = a.command(t), method+" "+request
+
 	if t.group != nil {
 		v.Effect = t.group.Effect()
 	}
 	if t.group.IsLarge(maxSelected) {
 		v.Typed = t.queue.Name
 	}
-	v.Frame = d.frame(c, question)
-	v.Frame.Command, v.Frame.Request = a.command(t), method+" "+request
 	if a.typed {
 		v.Typed, v.Effect = t.queue.Name, "The queue, its settings and all of its jobs are removed:"
 		if a.state {
@@ -349,6 +356,7 @@ func (d *Dashboard) ask(c *route.Call, a *action, t *target, question, problem s
 			}
 		}
 	}
+
 	status := http.StatusOK
 	if problem != "" {
 		status = http.StatusBadRequest

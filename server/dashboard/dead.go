@@ -15,7 +15,7 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// funcs are the functions of templates.
+// funcs has the functions of templates.
 var funcs = map[string]render.Func{
 	"path": func(parts ...any) (any, error) {
 		texts := make([]string, len(parts))
@@ -29,13 +29,14 @@ var funcs = map[string]render.Func{
 	"ago":    func(of ...any) (any, error) { return distance(of[0].(time.Time), of[1].(time.Time)), nil },
 }
 
-// dead shows the groups of a namespace's dead jobs, or of one queue.
+// dead serves the page with the groups of a namespace's dead jobs, or of one queue.
 func (d *Dashboard) dead(c *route.Call) error {
 	namespace, only := contract.NamespaceOr(c.Namespace), c.Query("queue")
 	look := d.feed.Look(c.Context(), namespace)
 	if look.Err != nil {
 		return look.Err
 	}
+
 	here := path("n", namespace, "dead")
 	if only != "" {
 		here = statePath(namespace, only, duly.StateDead.String())
@@ -68,6 +69,7 @@ func (d *Dashboard) groups(c *route.Call, here render.Path, only string, sizes [
 	if err != nil {
 		return nil, err
 	}
+
 	v := &view.Groups{
 		Table: found.Table(group.Fingerprint), Namespace: namespace, Now: d.cfg.Clock.Now(), Here: here,
 		From: withQuery(path("n", namespace, "dead"), "queue", only, "fp", group.Fingerprint), Filter: group.Fingerprint,
@@ -88,7 +90,8 @@ func (d *Dashboard) groups(c *route.Call, here render.Path, only string, sizes [
 	return v, nil
 }
 
-// choose reads the jobs of a form: their IDs, or a group as it was at the click. Later forms have the click's moment.
+// choose reads the jobs of a form: their IDs, or a group as it was at the click. The following forms have the time of
+// the click.
 func (t *target) choose(form url.Values, click time.Time) (err error) {
 	if form.Get("fp") == "" {
 		t.ids, err = selected(form)
@@ -100,7 +103,7 @@ func (t *target) choose(form url.Values, click time.Time) (err error) {
 	return err
 }
 
-// subject names the jobs of an action.
+// subject returns the names of an action's jobs: their IDs, or the group.
 func (t *target) subject() []string {
 	if t.group == nil {
 		return t.ids
@@ -117,7 +120,7 @@ func (d *Dashboard) measure(c *route.Call, t *target, asked bool) error {
 	return err
 }
 
-// run runs an action on its jobs, on those of a group in steps.
+// run runs an action on its jobs. It takes the jobs of a group in steps.
 func (d *Dashboard) run(ctx context.Context, a *action, t *target) error {
 	if t.group == nil {
 		return a.run(ctx, d.cfg.Engine, t)

@@ -237,6 +237,9 @@ func TestLargeGroup(t *testing.T) {
 	}
 	form.Set("name", "mail")
 	first := b.post(at, form)
+	if second := b.post(at, form); second.header.Get("Location") != first.header.Get("Location") {
+		t.Errorf("a double click leads to %s and to %s", first.header.Get("Location"), second.header.Get("Location"))
+	}
 	r.clock.Advance(time.Second)
 	r.die("mail", "order 99 is gone")
 	page := b.get(first.header.Get("Location")).body

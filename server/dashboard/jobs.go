@@ -28,6 +28,7 @@ func (d *Dashboard) jobs(c *route.Call) error {
 		return contract.Errorf(duly.CodeNotFound,
 			"there is no such state; a job is delayed, ready, blocked, leased, dead or done")
 	}
+
 	group := failures.Selection{Fingerprint: fp, Cursor: cursor}
 	page, err := group.Page(c.Context(), d.cfg.Engine, q, state, jobsPerPage)
 	if err != nil {
@@ -44,26 +45,32 @@ func (d *Dashboard) jobs(c *route.Call) error {
 		States: states(q, d.numbers(q, &stats, contract.Throttle{}), state), Find: actionPath(q, "find"),
 		Rows: make([]view.JobRow, len(page.Jobs)), Examined: page.Examined,
 	}
+
+	// The groups need a walk over all dead jobs, so only the first page and the pages of a group show them.
 	if state == duly.StateDead && (cursor == "" || fp != "") {
 		if v.Groups, err = d.groups(c, here, q.Name, d.failures.Sizes(q.Name, &stats)); err != nil {
 			return err
 		}
 	}
+
 	v.When, _ = when(state, &duly.JobInfo{})
 	v.Frame = also(d.frame(c, q.Name+": "+state.String()), fmt.Sprintf("jobs %s --state %s", q.Name, state),
 		fmt.Sprintf("/v1/%s/queues/%s/jobs?state=%s", q.Namespace, q.Name, state))
 	v.Frame = d.stream(v.Frame, q.Name)
+
 	for i := range page.Jobs {
 		j := &page.Jobs[i]
 		v.Rows[i] = jobRow(q, j, now)
 		v.Keys = v.Keys || j.OrderKey != "" || j.Merge.Key != ""
 		v.Errors = v.Errors || j.LastError != ""
 	}
+
 	v.Buttons = d.jobButtons(c, state, [3]string{"Run selected now", "Requeue selected …", "Delete selected …"}, "", "")
 	v.Once, v.Checked = rand.Text(), c.Query("select") == "all"
 	if len(v.Rows) > 0 && fp == "" {
 		v.Purge = d.button(c, "purge", "Purge …", state.String())
 	}
+
 	v.Here, v.All = here, withQuery(here, "fp", fp, "cursor", cursor, "select", "all")
 	if cursor != "" {
 		v.First = withQuery(here, "fp", fp)

@@ -17,6 +17,7 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/audit"
 	"github.com/dulymq/duly/server/auth"
+	"github.com/dulymq/duly/server/dashboard/render"
 	"github.com/dulymq/duly/server/dashboard/session"
 	"github.com/dulymq/duly/server/dashboard/view"
 	"github.com/dulymq/duly/server/route"
@@ -158,11 +159,13 @@ func (d *Dashboard) push(c *route.Call) error {
 	}
 
 	once, sum := form.Get("once"), sha256.Sum256([]byte(text))
-	id, err := d.results.once(once, fmt.Sprintf("%s %s %x", s.ID, once, sum[:8]),
-		func() (string, error) { return d.pushOnce(c, job, &s) })
+	page, err := d.results.once(once, fmt.Sprintf("%s %s %x", s.ID, once, sum[:8]), func() (string, render.Path, error) {
+		id, err := d.pushOnce(c, job, &s)
+		return "", jobPath(job.Namespace, job.Queue, id), err
+	})
 	switch code := duly.CodeOf(err); {
 	case err == nil:
-		return seeOther(c, jobPath(job.Namespace, job.Queue, id))
+		return seeOther(c, page)
 	case code == duly.CodeInvalid || code == duly.CodeConflict || code == duly.CodeFull:
 		_, status := wire.AppendProblem(nil, err, 0)
 		return d.replyPush(c, status, form, err)

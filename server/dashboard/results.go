@@ -6,6 +6,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/server/dashboard/render"
 )
 
 const (
@@ -24,17 +25,20 @@ type results struct {
 	keys []string // oldest first
 }
 
-// result is what an action has done. Text and err are set when done is closed.
+// result is what an action has done. The fields below until are set when done is closed.
 type result struct {
 	done  chan struct{}
 	until time.Duration // monotonic; zero while the action runs
 	text  string
+	page  render.Path // the page after the action
 	err   error
 }
 
-// once runs an action, unless the same form has just run it. Then it waits for that run and returns its result.
-// A form without its mark is refused.
-func (r *results) once(mark, key string, run func() (string, error)) (string, error) {
+// once runs an action, unless the same form has just run it. Then it waits for that run. It returns the page that run
+// returned besides its text. A form without its mark is refused.
+func (r *results) once(
+	mark, key string, run func() (text string, page render.Path, err error),
+) (render.Path, error) {
 	if mark == "" {
 		return "", contract.Invalid("once", "is missing; send the form of the page")
 	}
@@ -42,14 +46,16 @@ func (r *results) once(mark, key string, run func() (string, error)) (string, er
 	if known := r.list[key]; known != nil && (known.until == 0 || r.clock.Mono() < known.until) {
 		r.mu.Unlock()
 		<-known.done
-		return known.text, known.err
+		return known.page, known.err
 	}
+
 	if r.list == nil {
 		r.list = map[string]*result{}
 	}
 	if r.list[key] == nil {
 		r.keys = append(r.keys, key)
 	}
+
 	// An action that panics must not block a second click.
 	mine := &result{done: make(chan struct{}), err: duly.ErrInternal}
 	r.list[key] = mine
@@ -65,8 +71,8 @@ func (r *results) once(mark, key string, run func() (string, error)) (string, er
 		mine.until = r.clock.Mono() + doubleClick
 		close(mine.done)
 	}()
-	mine.text, mine.err = run()
-	return mine.text, mine.err
+	mine.text, mine.page, mine.err = run()
+	return mine.page, mine.err
 }
 
 // text returns the result of an action that has ended without an error.
