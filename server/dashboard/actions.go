@@ -149,8 +149,8 @@ func (t *target) count(err error) {
 	}
 }
 
-// end returns the error of an action that has changed nothing. A step of a group ends without one: somebody else may have
-// changed its jobs.
+// end returns the error of an action that has changed nothing. A step of a group returns no error, because another
+// action may have changed its jobs.
 func (t *target) end() error {
 	if t.done > 0 || t.group != nil {
 		return nil

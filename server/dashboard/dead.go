@@ -46,12 +46,13 @@ func (d *Dashboard) dead(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+
 	v, err := d.groups(c, here, only, sizes)
 	if err != nil {
 		return err
 	}
 	if look.Next != "" && only == "" {
-		v.Table.Notes = append(v.Table.Notes, fmt.Sprintf("These are the first %d queues.", len(look.Queues)))
+		v.Table.Notes = append(v.Table.Notes, fmt.Sprintf("Only the first %d queues are counted.", len(look.Queues)))
 	}
 	v.Frame = d.stream(also(d.frame(c, "Dead letters"), "dead list QUEUE --groups",
 		fmt.Sprintf("/v1/%s/queues/QUEUE/jobs?state=dead", namespace)), only)

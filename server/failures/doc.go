@@ -8,12 +8,12 @@
 //
 // # Groups
 //
-// A [Tracker] walks over the dead jobs of queues, in pages of List, and counts the groups. A walk starts only while
-// somebody asks, and only if the statistics of the queue differ from the last walk. Then it continues behind the last
-// job that it has seen, or starts again if jobs have been removed. Each request gives it limited time. The next one
-// continues there.
+// A [Tracker] walks over the dead jobs of queues, in pages of List, and counts the groups. A walk starts only when a
+// page asks, and only if the statistics of the queue differ from those of the last walk. The walk then continues after
+// the last job of that walk, or starts again if jobs have been removed. Each request walks for a limited time, and the
+// next request continues.
 //
 // # Bounds
 //
-// A queue has at most [MaxGroups] groups. Further errors count as others.
+// A queue has at most [MaxGroups] groups, and all queues together 10 000. The jobs of further groups count as others.
 package failures

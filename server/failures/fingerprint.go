@@ -48,8 +48,8 @@ func Pattern(lastError string) string {
 	return strings.ToValidUTF8(strings.TrimRight(string(s.out), " .:;,"), "\uFFFD")
 }
 
-// firstLine returns the first line that is not empty, without spaces around it. Engines store no longer errors than it
-// reads.
+// firstLine returns the first line that is not empty, without spaces around it. It reads as much as engines store of
+// an error.
 func firstLine(text string) string {
 	text = strings.TrimSpace(text[:min(len(text), duly.MaxErrorText)])
 	if end := strings.IndexAny(text, "\r\n"); end >= 0 {
@@ -77,7 +77,7 @@ type scanner struct {
 	open bool
 }
 
-// next reads one token: space, a quoted text, a moment, a chunk without spaces, or one byte.
+// next reads one token: space, a quoted text, a date or time, a chunk without spaces, or one byte.
 func (s *scanner) next() {
 	c := s.text[s.at]
 	switch {
@@ -258,7 +258,7 @@ func (s *scanner) path(word string) bool {
 	case slashes > 1 || slashes == 1 && (query || strings.ContainsAny(word[strings.IndexByte(word, '/'):], ".0123456789")):
 		head, rest, _ := strings.Cut(word, "/")
 
-		// A protocol with its version, such as HTTP/1.1, is no path.
+		// A protocol with its version, such as HTTP/1.1, is not a path.
 		if slashes == 1 && count(rest, isVersion) == len(rest) {
 			return false
 		}

@@ -61,7 +61,7 @@ func (g *Group) add(queue string, j *duly.JobInfo) {
 	g.seen(j.FinishedAt, j.FinishedAt)
 	g.attempt(j.Attempt, 1)
 
-	// A copy does not keep the record in memory of which an engine's texts are parts.
+	// The strings of an engine may be parts of a whole record. Copies do not keep that record in memory.
 	g.keep(Sample{Queue: queue, ID: strings.Clone(j.ID), Error: cut(firstLine(j.LastError)), At: j.FinishedAt})
 }
 

@@ -14,7 +14,7 @@ const (
 	height = 20
 )
 
-// histogram counts moments. The width of its buckets doubles as often as the moments need.
+// histogram counts times. The width of its buckets doubles as often as the times need.
 type histogram struct {
 	counts [buckets]uint32
 	// first is the number of the first bucket, used the number of buckets up to the last one with a count.
@@ -23,7 +23,7 @@ type histogram struct {
 	shift uint // the width of a bucket is 1<<shift ms
 }
 
-// add counts a moment n times.
+// add counts a time n times.
 func (h *histogram) add(ms int64, n uint32) {
 	if h.used == 0 {
 		h.shift = max(h.shift, narrowest)
@@ -36,7 +36,7 @@ func (h *histogram) add(ms int64, n uint32) {
 	at := ms>>h.shift - h.first
 	if at < 0 {
 		copy(h.counts[-at:], h.counts[:h.used])
-		clear(h.counts[:min(-at, h.used-at)])
+		clear(h.counts[:-at])
 		h.first, h.used, at = h.first+at, h.used-at, 0
 	}
 	h.counts[at] += n
@@ -62,7 +62,7 @@ func (h *histogram) merge(o *histogram) {
 	}
 }
 
-// path returns the counts between two moments as the path of an SVG with the size 96 × 20: a bar for each column.
+// path returns the counts between two times as the path of an SVG with the size 96 × 20: a bar for each column.
 func (h *histogram) path(from, to int64) string {
 	var bars [columns]uint64
 	most := uint64(0)

@@ -41,7 +41,7 @@ func digits(text string, from int) int {
 }
 
 // kindOf returns the placeholder of a run of letters and digits that is a number or an ID, "" for another run. object is
-// set behind an @, where Java has the hash of an object.
+// set after an @, where Java writes the hash of an object.
 func kindOf(w string, object bool) string {
 	hex := count(w, isHex)
 
@@ -92,7 +92,7 @@ func isULID(w string) bool {
 }
 
 // isID reports whether a word is a random ID, in which letters and digits alternate. A name such as log4j, sha256 or
-// customer4711 is none.
+// customer4711 is not one.
 func isID(w string) bool {
 	changes, figures := 0, 0
 	for i := range len(w) {
@@ -192,7 +192,7 @@ func isEmail(w string) bool {
 
 func isHost(c byte) bool { return isAlnum(c) || c == '.' || c == '-' || c == '_' }
 
-// sources are the endings of source files: what follows a colon behind them is a line and no port.
+// sources are the endings of source files: what follows a colon behind them is a line and not a port.
 var sources = []string{
 	".go", ".java", ".rb", ".py", ".js", ".ts", ".c", ".cc", ".cpp", ".h", ".rs", ".php", ".cs", ".kt", ".scala", ".ex",
 	".lua", ".sql", ".yml", ".yaml", ".json", ".xml", ".html", ".erb",
@@ -247,7 +247,7 @@ func isIPv4(text string) bool {
 	return text == ""
 }
 
-// isIPv6 reports whether a text has the form of an IPv6 address: a moment such as 10:15:30 has not.
+// isIPv6 reports whether a text has the form of an IPv6 address. A time of day such as 10:15:30 is not one.
 func isIPv6(text string) bool {
 	text, _, _ = strings.Cut(text, "%")
 	colons, letters := 0, false

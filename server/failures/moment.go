@@ -24,7 +24,7 @@ func (s *scanner) moment() bool {
 		return false
 	}
 
-	// A longer word is no moment.
+	// A longer word is not a time.
 	if n < len(rest) && isWord(rest[n]) {
 		return false
 	}
@@ -128,12 +128,14 @@ func zoneLength(text string) int {
 	if at(text, 0) == ' ' {
 		space = 1
 	}
+
 	rest := text[space:]
 	for _, name := range [...]string{"UTC", "GMT", "CET", "CEST", "EST", "PST", "Z", "AM", "PM"} {
 		if strings.HasPrefix(rest, name) && !isWord(at(rest, len(name))) {
 			return space + len(name)
 		}
 	}
+
 	if c := at(rest, 0); c != '+' && c != '-' {
 		return 0
 	}

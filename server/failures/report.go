@@ -12,12 +12,12 @@ import (
 type Report struct {
 	// Groups are sorted by count, the largest first.
 	Groups []*Group
-	// Jobs is the number of dead jobs by the statistics, Examined that of counted ones. Other is that of jobs without a
-	// group.
+	// Jobs is the number of dead jobs by the statistics, Examined the number of counted ones, and Other the number of
+	// counted ones without a group.
 	Jobs, Examined, Other int64
 	// At is the time of the oldest count.
 	At time.Time
-	// Unfinished is set if a walk goes on at the next look.
+	// Unfinished is set if a walk continues at the next look.
 	Unfinished bool
 	// Problems are the queues that could not be read.
 	Problems []string
@@ -98,11 +98,13 @@ type Row struct {
 	Where string
 }
 
-// Table returns the first groups with their texts. With a fingerprint it returns that group alone.
+// Table returns the largest groups with their texts. With a fingerprint it returns that group alone.
 func (r *Report) Table(fingerprint string) *Table {
 	t := &Table{
 		Examined: r.Examined, Counted: r.At, Progress: fmt.Sprintf("%d of %d examined", r.Examined, max(r.Jobs, r.Examined)),
 	}
+
+	// All rows have the time axis of all groups.
 	var first, last time.Time
 	for _, g := range r.Groups {
 		if first.IsZero() || g.First.Before(first) {
@@ -112,6 +114,7 @@ func (r *Report) Table(fingerprint string) *Table {
 			last = g.Last
 		}
 	}
+
 	switch g := r.Find(fingerprint); {
 	case fingerprint == "":
 		for _, g := range r.Groups[:min(len(r.Groups), maxRows)] {
@@ -126,11 +129,11 @@ func (r *Report) Table(fingerprint string) *Table {
 		t.Notes = append(t.Notes, fmt.Sprintf("These are the largest %d of %d groups.", maxRows, n))
 	}
 	if r.Other > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("%d jobs count as other: they belong to further groups, and a queue has at "+
-			"most %d groups here.", r.Other, MaxGroups))
+		t.Notes = append(t.Notes, fmt.Sprintf("%d jobs count as other: the server keeps at most %d groups of one queue, and "+
+			"%d of all queues.", r.Other, MaxGroups, maxAll))
 	}
 	if r.Unfinished {
-		t.Notes = append(t.Notes, "The count goes on when this page is loaded again.")
+		t.Notes = append(t.Notes, "The count continues when this page is loaded again.")
 	}
 	for _, queue := range r.Problems {
 		t.Notes = append(t.Notes, "The queue "+queue+" could not be read.")

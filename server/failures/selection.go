@@ -29,7 +29,7 @@ type Selection struct {
 	// More is set by Each if the selection may have more jobs. Then Cursor is their place. Err is why it ended early.
 	More bool
 	Err  error
-	// Count is the number of jobs by a report. Uncounted dead jobs may be further ones.
+	// Count is the number of jobs by a report. Uncounted is the number of dead jobs that the report has not counted.
 	Count, Uncounted int64
 }
 
@@ -42,11 +42,10 @@ func ParseSelection(field func(name string) string) (*Selection, error) {
 			s.Fingerprint)
 	}
 
-	// Any number is a moment.
 	if before := field("before"); before != "" {
 		var err error
 		if s.Before, err = strconv.ParseInt(before, 10, 64); err != nil || s.Before <= 0 {
-			return nil, contract.Invalid("before", "is %q, must be a moment in milliseconds", before)
+			return nil, contract.Invalid("before", "is %q, must be a time in milliseconds since 1970", before)
 		}
 	}
 	return s, nil
@@ -61,7 +60,7 @@ func (s *Selection) String() string {
 	return text
 }
 
-// Effect says what an action on the selection does and leaves.
+// Effect returns a note that says which jobs an action takes and which it leaves.
 func (s *Selection) Effect() string {
 	return fmt.Sprintf("Jobs that died after %s stay dead. One action takes at most %d jobs.",
 		time.UnixMilli(s.Before).UTC().Format("2006-01-02 15:04:05.000 UTC"), MaxSelected)
@@ -70,7 +69,7 @@ func (s *Selection) Effect() string {
 // IsLarge reports whether a selection may have more than a number of jobs.
 func (s *Selection) IsLarge(most int64) bool { return s != nil && s.Count+s.Uncounted > most }
 
-// Question asks before an action, such as Delete %d jobs.
+// Question returns the question before an action. The action is a format such as Delete %d jobs.
 func (s *Selection) Question(action, queue string) string {
 	more := ""
 	if s.Uncounted > 0 {
@@ -79,7 +78,7 @@ func (s *Selection) Question(action, queue string) string {
 	return fmt.Sprintf(action+more+" of %s with this error?", s.Count, queue)
 }
 
-// Rest says what is left after an action, "" for nothing or no selection.
+// Rest returns the note about the jobs that an action has left, "" without any.
 func (s *Selection) Rest() string {
 	if s == nil || !s.More {
 		return ""
@@ -150,8 +149,8 @@ type Page struct {
 	Examined int
 }
 
-// Page returns up to most of the selected jobs from the cursor on. It examines a limited number of jobs, so a page may
-// have few jobs and a next page. Without a fingerprint it is a page of all jobs of the state.
+// Page returns up to most selected jobs, from the cursor on. It examines a limited number of jobs, so a page may have
+// few jobs and a next page. Without a fingerprint it is a page of all jobs of the state.
 func (s *Selection) Page(
 	ctx context.Context, e Lister, q duly.QueueRef, state duly.State, most int,
 ) (p Page, err error) {

@@ -33,10 +33,10 @@ type tally struct {
 	at           time.Time
 }
 
-// seed is that of [deathOf].
+// seed is the seed of the hashes of [deathOf].
 var seed = maphash.MakeSeed()
 
-// deathOf identifies one death of a job. A hash takes little memory, because each queue in memory has a page of them.
+// deathOf returns a hash that identifies one death of a job. A hash takes little memory, because each queue in memory has a page of them.
 func deathOf(j *duly.JobInfo) uint64 {
 	return maphash.String(seed, j.ID) ^ uint64(j.FinishedAt.UnixMilli())
 }
@@ -52,7 +52,7 @@ func (t *tally) step(ctx context.Context, e Lister, q duly.QueueRef) error {
 		return err
 	}
 
-	// A walk that continues reads its last page again, because new jobs are behind it.
+	// A walk that continues reads its last page again, because new jobs may have filled it.
 	seen := t.jobs
 	if len(page.Jobs) > 0 {
 		t.last, t.jobs = t.cursor, make(map[uint64]bool, len(page.Jobs))
@@ -85,7 +85,7 @@ func (t *tally) add(queue string, j *duly.JobInfo) {
 	g.add(queue, j)
 }
 
-// again makes the walk continue behind its last job.
+// again makes the walk continue after its last job.
 func (t *tally) again() { t.cursor, t.ended = t.last, false }
 
 // listDead returns a page of dead jobs.

@@ -38,8 +38,8 @@ func SizeOf(queue string, s *duly.Stats, mono time.Duration) Size {
 	return Size{Queue: queue, Dead: s.Sizes.Dead, Died: s.Counters.Dead, Mono: mono}
 }
 
-// Sizes returns the sizes of queues by a survey, or of only one if it is named. A survey may not have that one, because
-// a namespace may have more queues. Then Sizes calls stats.
+// Sizes returns the sizes of the queues of a survey, or of only one if it is named. If the survey ended before that
+// queue, Sizes calls stats.
 func Sizes(
 	ctx context.Context, queues []contract.QueueStats, only duly.QueueRef, mono time.Duration,
 	stats func(context.Context, duly.QueueRef) (duly.Stats, error),
@@ -116,6 +116,7 @@ func (t *Tracker) Look(ctx context.Context, namespace string, sizes []Size) (*Re
 			return nil, ctx.Err()
 		}
 	}
+
 	t.sweep()
 	if asked > 0 && len(r.Problems) == asked {
 		return nil, failed
@@ -219,7 +220,7 @@ func (t *Tracker) clear(q *queue) {
 	q.shown, q.next = nil, nil
 }
 
-// empty drops the groups of a queue without dead jobs. Otherwise a queue that is destroyed and created again could look
+// empty drops the groups of a queue without dead jobs. Otherwise a queue that was destroyed and created again could look
 // unchanged.
 func (t *Tracker) empty(ref duly.QueueRef, size *Size) {
 	t.mu.Lock()
