@@ -14,7 +14,7 @@ const (
 	lineEnds   = "a queue is no longer probing"
 )
 
-// adaptLogged counts the lines of each change that no outcome makes, on a queue and on a group.
+// adaptLogged counts the log lines of each change that is not made by an outcome, on a queue and on a group.
 func adaptLogged(s *scene) {
 	if s.Logged == nil {
 		s.Skip("the suite cannot read the log of the engine")
@@ -59,8 +59,8 @@ func adaptLogged(s *scene) {
 	}
 }
 
-// logsOne ends the first probe of a queue, and checks that the log has one line of that kind about the
-// queue more, which contains a text.
+// logsOne ends the first probe of a queue, and checks that the log then has one more line of that kind
+// about the queue, which contains a text.
 func (s *scene) logsOne(line, with string, end func(s *scene, probe duly.Delivery)) {
 	s.Helper()
 	lines := func() (n [3]int) {

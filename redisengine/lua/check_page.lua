@@ -85,8 +85,8 @@ function looks.policies(entries)
   end
 end
 
--- scan returns a page of one part, and how many of its items make an entry. Bodies are long: servers that can leave
--- them out do; with others one or two are as much as a call may read.
+-- scan returns a page of one part, and how many of its items make an entry. Bodies are long, so it leaves them out. A
+-- server that cannot leave them out reads one or two per call.
 local function scan(kind, key)
   if kind == 'bodies' then
     local page = redis.pcall('HSCAN', key, cursor, 'COUNT', most, 'NOVALUES')

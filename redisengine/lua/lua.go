@@ -20,9 +20,9 @@
 //
 // A line "-- @call" divides a piece or a script. The text above it defines functions and
 // constants. The text below it runs at every call, and sets every variable of the call. A piece
-// names the arguments that it reads in a line "-- @args". A line "-- @answer f" of a piece makes the
-// answer of each script that includes it go through the function f. The pieces before it may answer
-// without f.
+// names the arguments that it reads in a line "-- @args". If a piece has a line "-- @answer f", each
+// script that includes it returns f(answer) instead of its answer. A return in a piece before it does
+// not go through f.
 //
 // A script and its pieces have call for redis.call, and byte for string.byte, which the loops
 // over jobs use most.
@@ -168,6 +168,7 @@ func (s *scriptText) script() Script {
 	s.args.declare(&b)
 	s.keys.assign(&b, "KEYS")
 	s.args.assign(&b, "ARGV")
+
 	answer, before, after := s.runs()
 	for _, name := range s.includes {
 		b.WriteString(pieces()[name].define)
@@ -178,15 +179,16 @@ func (s *scriptText) script() Script {
 		after = "return " + answer + "(answer())\n"
 	}
 	b.WriteString(before + after)
+
 	return Script{
 		Name: s.name, Source: b.String(), Keys: s.keys.fixed, Args: s.args.fixed,
 		ReadOnly: s.readOnly(), keysRepeat: s.keys.repeat, argsRepeat: s.args.repeat,
 	}
 }
 
-// runs returns the text that runs at every call, of the pieces and of the script. The last piece of
-// the part before has the function through which the answer of the part after goes. Without such a
-// piece, answer is empty, and so is the part before.
+// runs returns the text of the pieces and of the script that runs at every call, divided after the
+// last piece with an @answer. The answer of the part after goes through the function answer. Without
+// such a piece, answer and the part before are empty.
 func (s *scriptText) runs() (answer, before, after string) {
 	for _, name := range s.includes {
 		piece := pieces()[name]
@@ -202,7 +204,7 @@ func (s *scriptText) runs() (answer, before, after string) {
 // piece is a file of include/.
 type piece struct {
 	args        []string // the arguments that it reads
-	answer      string   // the function through which the answers of scripts go, '' for none
+	answer      string   // the function of @answer, "" for none
 	define, run string
 }
 

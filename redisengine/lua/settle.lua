@@ -35,7 +35,7 @@ function settle.ack(j, o)
   free_key(j)
 end
 
--- id_text returns the ID as the contract's jitter takes it; number_text is the job's number as an ID.
+-- id_text returns the ID in the form that the contract's jitter uses. number_text is the job's number as an ID.
 local function id_text(j, number_text)
   if j.id == '' then return number_text end
   if byte(j.id) == 110 then return ulid(string.sub(j.id, 2)) end

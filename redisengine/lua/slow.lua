@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Opens the shard, or closes it as another shard is closed, and returns its closing.
+-- Opens the shard, or closes it because another shard is closed, and returns its closing.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 --         schedules ticks

@@ -165,8 +165,8 @@ func (h *history) readDelivery(f fields) {
 }
 
 // find returns the delivery of a call: the one with its receipt and lease end, or the latest one
-// with its receipt. Two primaries can hand out a job in the same millisecond, and then both are the
-// same but for their calls, so one that awaits such a call comes first.
+// with its receipt. If two primaries hand out a job in the same millisecond, the two deliveries
+// differ only in their calls. find then prefers a delivery that awaits the call.
 func (h *history) find(f fields, awaits func(*delivery) bool) *delivery {
 	parts, ok := contract.ParseReceipt(duly.Receipt(f.text(2)))
 	l := h.lives[lifeKey{parts.Queue, parts.Number}]

@@ -83,8 +83,8 @@ end
 
 local come_back
 do
--- leave_to hands the due time and the expiry of a running job over to the newer one that holds its merge key: one
--- that waits, or one that runs and holds the key until it is done.
+-- leave_to gives the due time and the expiry of a running job to the newer job that holds its merge key. The newer job
+-- waits, or it runs and holds the key until it is done.
 local function leave_to(newer, due, expires)
   if policy_of(newer).merge_mode == 'keep' then
     local was = newer.state
@@ -107,8 +107,8 @@ local function leave_to(newer, due, expires)
   end
 end
 
--- come_back returns how a delivery ends that was neither acked nor buried, in the contract's order: expired, merged
--- away, dead, waiting again. The caller has counted the delivery as ended, but not yet as failed or stalled.
+-- come_back ends a delivery that was neither acked nor buried, by the first rule of the contract that applies: expired,
+-- merged away, dead, waiting again. The caller has counted the delivery as ended, but not yet as failed or stalled.
 function come_back(j, event, due, reason)
   local expires = j.expires
   if expires > 0 and now > expires then

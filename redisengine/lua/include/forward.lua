@@ -7,8 +7,8 @@ local untouched, forward
 do
 local STEP, STEP_TEXT = 1000, '1000'
 
--- untouched returns a job that was read in a batch, or what has become of it if an earlier job of the batch has changed
--- it; false if it is not in this state any more.
+-- untouched returns a job that was read in a batch. It reads the job again if an earlier job of the batch has changed
+-- it, and returns false if the job is no longer in this state.
 function untouched(j, state)
   if not touched[j.n] then return j end
   j = load(j.n)

@@ -38,7 +38,7 @@ function closing.extend(slow, reason)
   return closing.close(now, slow > 0 and ahead(slow) or 0, reason)
 end
 
--- copy closes the group as another shard is closed. The log has that closing already.
+-- copy closes the group because another shard is closed. The log already has that closing.
 function closing.copy(slow, reason)
   copied = true
   return closing.extend(slow, reason)

@@ -37,7 +37,7 @@ end
 
 local pass_key
 do
--- first_blocked returns the blocked job of a key that is next, as its member: false for none.
+-- first_blocked returns the member of the next blocked job of a key, false for none.
 local function first_blocked(key)
   if blocked_touched[key] then flush() end
   if any_blocked == nil then any_blocked = call('ZCARD', blocked) > 0 end
@@ -80,7 +80,7 @@ local function free_key(j)
   pass_key(j.order)
 end
 
--- ready_or_blocked returns the state that a due job takes, with its order key if that is free.
+-- ready_or_blocked returns the state of a due job. It gives the job its order key if the key is free.
 local function ready_or_blocked(j)
   local key = j.order
   if key == '' then return 'ready' end
@@ -96,8 +96,8 @@ local function ready_or_blocked(j)
   return 'ready'
 end
 
--- due_state returns the state of a job that an operation, not a step, makes due. If it has an order key and due jobs
--- still wait for their step it joins them, for those that were due before it may have the same key: it is then ready or
+-- due_state returns the state of a job that an operation, not a step, makes due. If the job has an order key and due
+-- jobs still wait for their step, the job joins them, because one of them may have the same key. It is then ready or
 -- blocked by the clock alone.
 local function due_state(j)
   if j.order ~= '' and busy_get(j.order) ~= j.n then

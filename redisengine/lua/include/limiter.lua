@@ -356,7 +356,7 @@ function limiter.reopen()
   s.probing, s.probe, s.streak = 0, false, 0
 end
 
--- drop removes the state of limits that adapt no longer, which ends probing.
+-- drop removes the state of limits that no longer adapt, which ends probing.
 function limiter.drop()
   local text = call('HGET', tally, 'limiter')
   if not text then return end
@@ -365,7 +365,7 @@ function limiter.drop()
   call('HDEL', tally, 'limiter')
 end
 
--- note_change notes for the log what the call has changed: of the queue for the name '', or of a group of a topic.
+-- note_change records for the log what the call has changed of a group of a topic, or of the queue for the name ''.
 function limiter.note_change(name)
   local to, why = closing.made()
   local probing = s and s.probing - was or probing_dropped and -1 or 0
@@ -376,8 +376,9 @@ function limiter.note_change(name)
 end
 
 -- report returns an answer unchanged if the call has changed nothing for the log. Otherwise it returns {'limits',
--- {{name, closed, reason, by_outcome, probing, factor}, ...}, answer}: for how many ms the call has closed the shard,
--- 0 for not at all, and why; 1 if an outcome made the limiter close it; 1 if probing has begun, -1 if it has ended.
+-- {{name, closed, reason, by_outcome, probing, factor}, ...}, answer}. closed is for how many ms the call has closed
+-- the shard, 0 if it has not. by_outcome is 1 if an outcome made the limiter close it. probing is 1 if probing has begun,
+-- and -1 if it has ended.
 function limiter.report(answer)
   limiter.note_change('')
   if not changes then return answer end

@@ -87,9 +87,8 @@ function needed()
 end
 
 -- size_of returns the size of the oldest n messages, how many these are, and a time that is not later than the entry
--- of the message behind them. Where max_bytes needs the size, they are read, up to a bound for the call: then it is of
--- fewer messages. A call that has reached the bound before, a Publish that drops one message after the other, takes the
--- average.
+-- of the message behind them. It reads the messages only if max_bytes is set. A call reads a bounded number of bytes, so
+-- the size may be of fewer messages. After the bound, size_of returns the average size.
 local function size_of(n)
   local all = topic.last - topic.first + 1
   if n >= all then return topic.bytes, n end

@@ -69,7 +69,7 @@ local function keep(holder, j)
   end
 end
 
--- merge returns the outcome of a job whose merge key another job holds.
+-- merge merges a job into the job that holds its merge key. It returns the outcome.
 local function merge(j, holder)
   count('pushed')
   count('merged')
@@ -122,7 +122,7 @@ local function as_job(n, kind, due, rest, body)
 end
 
 -- due_job_waits reports whether some job that is due waits for its step. A job with an order key that is due now then
--- waits behind it, for both may have one key.
+-- waits behind it, because both may have one key.
 function due_job_waits()
   if due_waits == nil then
     if lost_members[delayed] then flush() end
@@ -168,7 +168,7 @@ local function store(n, kind, due, rest, name, order, merge_key, body)
   if vacant then vacant = vacant - 1 end
 end
 
--- meet returns the outcome of a job whose ID may exist: nil if no live job has it.
+-- meet returns the outcome of a job whose ID or number may be in use, nil if both are free.
 local function meet(n, name)
   flush()
   local old = find(name ~= '' and name or 'n' .. n)

@@ -39,7 +39,7 @@ did. With --json, a line per group has the pattern of its errors, and samples.`,
   duly dead list emails --limit none --json | jq -r .last_error`,
 		func(ctx context.Context, p *printer, args []string) error {
 			if groups && (f.cursor != "" || f.bodies) {
-				return usageErrorf("--groups counts all dead jobs, leave out --cursor and --bodies")
+				return usageErrorf("--groups counts all dead jobs; leave out --cursor and --bodies")
 			}
 			return a.withEngine(ctx, func(s *session) error {
 				if groups {
@@ -71,9 +71,9 @@ func deadRequeueCommand(a *app) *cobra.Command {
 		`The jobs are pushed now under their old IDs, with no failures and no TTL. If a waiting job has the same merge key,
 the job is merged into it. If the order key is busy, the job is blocked.
 
---target selects the jobs that a push queue sends to one target, and --group those with one error, as dead list --groups
-shows them. --rate protects a receiver that is just back. Ctrl-C
-ends the command between two calls. It prints how many jobs were requeued.`,
+--target selects the jobs that a push queue sends to one target. --group selects the jobs with one error, by the GROUP
+of dead list --groups. --rate protects a receiver that has just recovered. Ctrl-C ends the command between two calls. It
+prints how many jobs were requeued.`,
 		`  duly dead requeue emails
   duly dead requeue emails welcome-4711
   duly dead requeue emails --limit 100 --tries 3 --ttl 1h
@@ -91,7 +91,7 @@ ends the command between two calls. It prints how many jobs were requeued.`,
 			case f.group != "" && len(f.IDs) > 0:
 				return usageErrorf("--group and IDs are both given, give one of them")
 			case f.group != "" && !failures.IsFingerprint(f.group):
-				return usageErrorf("--group is %q, must be a group that dead list --groups prints", f.group)
+				return usageErrorf("--group is %q, must have 12 hexadecimal digits; take it from dead list --groups", f.group)
 			}
 			return a.withEngine(ctx, func(s *session) error { return a.requeue(ctx, out, s, args[0], &f) })
 		})

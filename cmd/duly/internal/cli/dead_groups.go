@@ -52,7 +52,7 @@ func (a *app) deadGroups(ctx context.Context, p *printer, s *session, queue stri
 		return nil
 	}
 
-	// Without a limit, it is negative.
+	// A negative limit means none.
 	rows := r.Groups
 	if limit >= 0 && limit < len(rows) {
 		rows = rows[:limit]
