@@ -232,6 +232,9 @@ func (q groupQueue) miss(t *tx, held []duly.Number, first, last int64) error {
 		if j == nil {
 			continue
 		}
+		if q.limiter != nil {
+			q.limiter.Lose(number)
+		}
 		if err := j.remove(t); err != nil {
 			return err
 		}

@@ -220,6 +220,14 @@ func (s *State) Settle(c Config, m Moment, job duly.Number, class Class) (closin
 	return 0
 }
 
+// Lose notes that the message of a delivery was dropped. If the delivery is the probe, the next
+// delivery becomes the probe.
+func (s *State) Lose(job duly.Number) {
+	if s.Probe == job {
+		s.Probe = duly.Number{}
+	}
+}
+
 // stepBack handles a clock that was set back: it sets times that are ahead of the clock to the
 // current time.
 func (s *State) stepBack(now int64) {

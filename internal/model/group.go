@@ -341,7 +341,7 @@ func (s *shard) miss(m *message, now int64) {
 
 	// A dead copy does not depend on the log, so it stays.
 	if j := s.holds(m); j != nil {
-		s.probeLeft(j, now)
+		s.limiter.Lose(j.number)
 		s.giveUp(j)
 		s.freeKey(j, now)
 		s.reader.stats.Missed++

@@ -83,7 +83,7 @@ for i = 1, groups do
   bind(KEYS, i)
   check_group()
 end
-kept, page_count = nil, nil -- they are of the last group
+kept, page_count, only_ranges = nil, nil, false -- they are of the last group
 for i = 1, groups do give(KEYS, ARGV, i, was) end
 limiter.forget() -- each group has noted its change
 this_group, g = nil, nil

@@ -135,6 +135,9 @@ end
 -- hundred pages, and returns false if there are more.
 function catch_up()
   if g.low >= topic.first then return true end
+  local probe = limiter.probe()
+  local ordinal = probe and ordinal_of(probe)
+  if probe and ordinal < topic.first and not find_state(ordinal + COPY) then limiter.lost(probe) end
   local old = call('ZRANGEBYSCORE', firsts, '-inf', '(' .. text_of(topic.first), 'LIMIT', '0', '1000')
   for _, token in ipairs(old) do cut_block(token) end
   local gone = call('ZRANGEBYSCORE', held, '-inf', '(' .. text_of(topic.first), 'WITHSCORES', 'LIMIT', '0', '100')

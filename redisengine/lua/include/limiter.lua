@@ -337,6 +337,12 @@ function limiter.left(n, at)
   limiter.close(at, at + closing_time())
 end
 
+-- lost ends the probe if its message was dropped. The next delivery becomes the probe.
+function limiter.lost(n)
+  limiter.apply()
+  if s and s.probe == n then s.probe = false end
+end
+
 -- ran_out ends the probe at the end of its lease.
 function limiter.ran_out(n)
   if limiter.probe() == n then limiter.left(n, s.probe_end) end
