@@ -111,15 +111,13 @@ func actionNamed(name string) *action {
 type target struct {
 	queue duly.QueueRef
 	ids   []string
-	// group selects the jobs instead of ids.
-	group *failures.Selection
+	group *failures.Selection // selects the jobs instead of ids
 	// back is the page after the action: a state, job, or "" for the queue. state is set for an action on a whole state.
 	back  string
 	state duly.State
 
-	done   int
-	failed int
-	err    error // of the first job that failed
+	done, failed int
+	err          error // of the first job that failed
 }
 
 // each runs an operation for every job.
@@ -408,11 +406,11 @@ func (t *target) page() render.Path {
 		return withQuery(actionPath(t.queue, "dead"), "fp", t.group.Fingerprint, "before",
 			strconv.FormatInt(t.group.Before, 10), "from", t.group.Cursor)
 	case t.back == "job" && len(t.ids) == 1:
-		return jobPath(t.queue.Namespace, t.queue.Name, t.ids[0])
+		return queuePath(t.queue.Namespace, t.queue.Name, "j", t.ids[0])
 	case t.back == "queues":
 		return queuesPath(t.queue.Namespace)
 	case state.UnmarshalText([]byte(t.back)) == nil:
-		return statePath(t.queue.Namespace, t.queue.Name, t.back)
+		return queuePath(t.queue.Namespace, t.queue.Name, t.back)
 	}
 	return queuePath(t.queue.Namespace, t.queue.Name)
 }

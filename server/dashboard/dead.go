@@ -39,7 +39,7 @@ func (d *Dashboard) dead(c *route.Call) error {
 
 	here := path("n", namespace, "dead")
 	if only != "" {
-		here = statePath(namespace, only, duly.StateDead.String())
+		here = queuePath(namespace, only, duly.StateDead.String())
 	}
 	ref := duly.QueueRef{Namespace: namespace, Name: only}
 	sizes, err := failures.Sizes(c.Context(), look.Queues, ref, look.Mono, d.cfg.Engine.Stats)

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -60,43 +61,23 @@ func text(body []byte) view.Text {
 	return view.Text{Content: hex.Dump(shown), Note: note + ", in hexadecimal."}
 }
 
-// maxLine is how much of an error a list has, in bytes.
-const maxLine = 200
-
-// firstLine returns the beginning of an error for a list.
-func firstLine(text string) string {
-	line, _, more := strings.Cut(text, "\n")
-	if len(line) > maxLine {
-		line, more = strings.ToValidUTF8(line[:maxLine], ""), true
-	}
-	if more {
-		line += " …"
-	}
-	return line
-}
-
 // rate returns a number per second.
 func rate(v float64) string {
-	decimals := 0
 	switch {
-	case v == 0:
-	case v < 1:
-		decimals = 2
-	case v < 10:
-		decimals = 1
+	case v == 0 || v >= 10:
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	case v >= 1:
+		return strconv.FormatFloat(v, 'f', 1, 64)
 	}
-	return strconv.FormatFloat(v, 'f', decimals, 64)
+	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
 // spark draws numbers as blocks of eight heights, "" without a number.
 func spark(list []float64) string {
-	most := 0.0
-	for _, v := range list {
-		most = max(most, v)
-	}
-	if most == 0 {
+	if len(list) == 0 || slices.Max(list) == 0 {
 		return ""
 	}
+	most := slices.Max(list)
 	blocks := []rune("▁▂▃▄▅▆▇█")
 	text := make([]rune, len(list))
 	for i, v := range list {
@@ -140,16 +121,11 @@ func overviewPath(namespace string) render.Path { return path("n", namespace) }
 
 func queuesPath(namespace string) render.Path { return path("n", namespace, "queues") }
 
-func queuePath(namespace, queue string) render.Path { return path("n", namespace, "q", queue) }
-
-func statePath(namespace, queue, state string) render.Path {
-	return path("n", namespace, "q", queue, state)
+// queuePath returns the URL of a queue, or of a page below it.
+func queuePath(namespace, queue string, page ...string) render.Path {
+	return path(append([]string{"n", namespace, "q", queue}, page...)...)
 }
 
 func actionPath(q duly.QueueRef, name string) render.Path {
-	return statePath(q.Namespace, q.Name, name)
-}
-
-func jobPath(namespace, queue, id string) render.Path {
-	return path("n", namespace, "q", queue, "j", id)
+	return queuePath(q.Namespace, q.Name, name)
 }

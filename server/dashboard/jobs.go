@@ -39,7 +39,7 @@ func (d *Dashboard) jobs(c *route.Call) error {
 		return err
 	}
 
-	here, now := statePath(q.Namespace, q.Name, state.String()), d.cfg.Clock.Now()
+	here, now := queuePath(q.Namespace, q.Name, state.String()), d.cfg.Clock.Now()
 	v := view.Jobs{
 		Queue: view.Link{Text: q.Name, To: queuePath(q.Namespace, q.Name)}, State: state.String(),
 		States: states(q, d.numbers(q, &stats, contract.Throttle{}), state), Find: actionPath(q, "find"),
@@ -96,10 +96,10 @@ func when(s duly.State, j *duly.JobInfo) (string, time.Time) {
 func jobRow(q duly.QueueRef, j *duly.JobInfo, now time.Time) view.JobRow {
 	_, at := when(j.State, j)
 	return view.JobRow{
-		Job:  view.Link{Text: j.ID, To: jobPath(q.Namespace, q.Name, j.ID)},
+		Job:  view.Link{Text: j.ID, To: queuePath(q.Namespace, q.Name, "j", j.ID)},
 		When: view.Field{Name: moment(at), Value: distance(at, now)},
 		Age:  distance(j.PushedAt, now), Priority: strconv.Itoa(j.Priority), Attempt: attempt(j),
-		Order: j.OrderKey, Merge: j.Merge.Key, Size: strconv.Itoa(j.Size), Error: firstLine(j.LastError),
+		Order: j.OrderKey, Merge: j.Merge.Key, Size: strconv.Itoa(j.Size), Error: failures.FirstLine(j.LastError),
 	}
 }
 
@@ -116,7 +116,7 @@ func (d *Dashboard) job(c *route.Call) error {
 	state := j.State.String()
 	v := view.Job{
 		Queue: view.Link{Text: q.Name, To: queuePath(q.Namespace, q.Name)}, ID: j.ID,
-		State:  view.Link{Text: state, To: statePath(q.Namespace, q.Name, state)},
+		State:  view.Link{Text: state, To: queuePath(q.Namespace, q.Name, state)},
 		Fields: jobFields(&j, d.cfg.Clock.Now()), Error: j.LastError, Hidden: d.cfg.HideBodies,
 		Buttons: d.jobButtons(c, j.State, [3]string{"Run now", "Requeue", "Delete …"}, "job", state, j.ID),
 	}

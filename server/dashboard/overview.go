@@ -54,7 +54,7 @@ func finding(namespace string, f attention.Finding) view.Finding {
 		v.Queue = view.Link{Text: f.Queue, To: queuePath(namespace, f.Queue)}
 	}
 	if f.Code == "dead_growing" {
-		v.Queue.To = statePath(namespace, f.Queue, duly.StateDead.String())
+		v.Queue.To = queuePath(namespace, f.Queue, duly.StateDead.String())
 	}
 	return v
 }

@@ -161,7 +161,7 @@ func (d *Dashboard) push(c *route.Call) error {
 	once, sum := form.Get("once"), sha256.Sum256([]byte(text))
 	page, err := d.results.once(once, fmt.Sprintf("%s %s %x", s.ID, once, sum[:8]), func() (string, render.Path, error) {
 		id, err := d.pushOnce(c, job, &s)
-		return "", jobPath(job.Namespace, job.Queue, id), err
+		return "", queuePath(job.Namespace, job.Queue, "j", id), err
 	})
 	switch code := duly.CodeOf(err); {
 	case err == nil:

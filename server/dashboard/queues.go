@@ -14,6 +14,7 @@ import (
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard/history"
 	"github.com/dulymq/duly/server/dashboard/view"
+	"github.com/dulymq/duly/server/failures"
 	"github.com/dulymq/duly/server/route"
 )
 
@@ -107,7 +108,7 @@ func (d *Dashboard) queueRow(namespace string, q *contract.QueueStats) view.Queu
 		duly.StateReady, duly.StateDelayed, duly.StateBlocked, duly.StateLeased, duly.StateDead,
 	} {
 		size := sizeOf(state, texts)
-		size.To = statePath(namespace, q.Name, state.String())
+		size.To = queuePath(namespace, q.Name, state.String())
 		row.States = append(row.States, size)
 	}
 	return row
@@ -177,7 +178,7 @@ func (d *Dashboard) find(c *route.Call) error {
 	if id == "" {
 		return seeOther(c, queuePath(q.Namespace, q.Name))
 	}
-	return seeOther(c, jobPath(q.Namespace, q.Name, id))
+	return seeOther(c, queuePath(q.Namespace, q.Name, "j", id))
 }
 
 // queueOf returns the queue of the path. The engine validates its name.
@@ -189,7 +190,7 @@ func queueOf(c *route.Call) duly.QueueRef {
 func states(q duly.QueueRef, texts []string, current duly.State) (list []view.State) {
 	for _, s := range duly.States {
 		v := view.State{
-			Jobs: view.Link{Text: s.String(), To: statePath(q.Namespace, q.Name, s.String())},
+			Jobs: view.Link{Text: s.String(), To: queuePath(q.Namespace, q.Name, s.String())},
 			Size: sizeOf(s, texts), Current: s == current,
 		}
 		list = append(list, v)
@@ -204,7 +205,7 @@ func ages(s *duly.Stats, now time.Time) []view.Field {
 	}
 	list := []view.Field{{Name: "Next due moment", Value: next}}
 	if s.Closing.Reason != "" {
-		list = append(list, view.Field{Name: "Closed because", Value: firstLine(s.Closing.Reason)})
+		list = append(list, view.Field{Name: "Closed because", Value: failures.FirstLine(s.Closing.Reason)})
 	}
 	return list
 }

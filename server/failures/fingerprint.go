@@ -48,6 +48,20 @@ func Pattern(lastError string) string {
 	return strings.ToValidUTF8(strings.TrimRight(string(s.out), " .:;,"), "\uFFFD")
 }
 
+// FirstLine returns the beginning of an error for a list: at most 200 bytes of its first line, with an
+// ellipsis if there is more.
+func FirstLine(text string) string {
+	const most = 200
+	line, _, more := strings.Cut(text, "\n")
+	if len(line) > most {
+		line, more = strings.ToValidUTF8(line[:most], ""), true
+	}
+	if more {
+		line += " …"
+	}
+	return line
+}
+
 // firstLine returns the first line that is not empty, without spaces around it. It reads as much as engines store of
 // an error.
 func firstLine(text string) string {
