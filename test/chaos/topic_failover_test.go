@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,11 +16,13 @@ import (
 	"github.com/dulymq/duly/internal/logtest"
 	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine"
 	"github.com/dulymq/duly/worker"
 )
 
 // TestTopicsContinueAfterAFlush empties the server under load. Each process reports it once.
 // Workers whose group has From set create the group again and continue with the next message.
+// Until then, each process makes at most two failing calls per second.
 //
 // C12.76, C12.82
 func TestTopicsContinueAfterAFlush(t *testing.T) {
@@ -27,14 +30,15 @@ func TestTopicsContinueAfterAFlush(t *testing.T) {
 	server := redistest.Single(t)
 	const processes = 3
 	var logs []*logtest.Log
+	var engines []*failingCalls
 	handled := &numbers{seen: map[int]bool{}}
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	defer func() { stop(); wg.Wait() }()
 	for range processes {
 		engine, log := openRedis(t, server.URL())
-		logs = append(logs, log)
-		w := worker.New(engine, worker.Config{Concurrency: 4, Logger: slog.New(slog.DiscardHandler)})
+		logs, engines = append(logs, log), append(engines, &failingCalls{Engine: engine})
+		w := worker.New(engines[len(engines)-1], worker.Config{Concurrency: 4, Logger: slog.New(slog.DiscardHandler)})
 		w.Handle("events@a", func(_ context.Context, d *worker.Delivery) error {
 			number, err := strconv.Atoi(string(d.Body))
 			handled.add(number)
@@ -79,11 +83,65 @@ func TestTopicsContinueAfterAFlush(t *testing.T) {
 	if longest > 20*time.Second { // ten times the promised 2 s
 		t.Errorf("the first message after a flush was handled after %v", longest)
 	}
-	for i, log := range logs {
-		if n := log.Count("store reset"); n < 1 || n > 2*flushes {
-			t.Errorf("process %d reported %d resets of the store, want one for each of %d flushes:\n%s", i, n, flushes, log)
+
+	// Until the next Publish, the topic does not exist, and each process asks for it at a low rate.
+	const silence = 5
+	var failed, resets [processes]int
+	for i, e := range engines {
+		failed[i] = int(e.n.Load())
+	}
+	server.Must("FLUSHALL")
+	time.Sleep(silence * time.Second)
+	for i, e := range engines {
+		failed[i] = int(e.n.Load()) - failed[i]
+		if failed[i] > 2*silence {
+			t.Errorf("process %d made %d failing calls in %d s without the topic, want at most 2 per second", i, failed[i],
+				silence)
 		}
 	}
+	handled.await(t, publish())
+
+	// Two flushes between two calls of a process are one for it. One flush can be two resets if the process notices the
+	// loss of the namespace and that of a shard.
+	flushes++
+	for i, log := range logs {
+		resets[i] = log.Count("store reset")
+		if resets[i] < 1 || resets[i] > 2*flushes {
+			t.Errorf("process %d reported %d resets of the store, want one for each of %d flushes:\n%s", i, resets[i],
+				flushes, log)
+		}
+	}
+	t.Logf("the processes reported %v resets, and made %v failing calls in %d s without the topic", resets, failed, silence)
+}
+
+// failingCalls counts the calls of a worker that fail.
+type failingCalls struct {
+	*redisengine.Engine
+	n atomic.Int64
+}
+
+func (e *failingCalls) count(err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		e.n.Add(1)
+	}
+}
+
+func (e *failingCalls) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	ds, err := e.Engine.Reserve(ctx, p)
+	e.count(err)
+	return ds, err
+}
+
+func (e *failingCalls) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+	ready, err := e.Engine.Wait(ctx, p)
+	e.count(err)
+	return ready, err
+}
+
+func (e *failingCalls) CreateGroup(ctx context.Context, group duly.QueueRef, from duly.From) (bool, error) {
+	existed, err := e.Engine.CreateGroup(ctx, group, from)
+	e.count(err)
+	return existed, err
 }
 
 // numbers are the numbers of the handled messages.
