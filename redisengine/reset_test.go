@@ -233,6 +233,41 @@ func TestLostListEntryIsRestored(t *testing.T) {
 	}
 }
 
+// TestConfigurationSentDuringAFlushIsNoSecondReset checks that a process logs a flush once if a shard
+// gets a configuration after the flush, from a process that had read it before. The queue is
+// restored from this shard.
+func TestConfigurationSentDuringAFlushIsNoSecondReset(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	e, log := openLogged(t, server.URL())
+	must(t, e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{MaxLeased: 7}))
+	shard := store.ShardTag("duly", duly.Q("q"), 0) + "config"
+	sent := server.Must("GET", shard).(string)
+	server.Must("FLUSHALL")
+	server.Must("SET", shard, sent)
+
+	// The process finds the loss, and its next push creates the queue again.
+	_, err := e.Config(t.Context(), duly.Q("q"))
+	must(t, err)
+	_, err = e.Push(t.Context(), []duly.Job{{Queue: "q"}})
+	must(t, err)
+	c, err := e.Config(t.Context(), duly.Q("q"))
+	if err != nil || c.MaxLeased != 7 || log.Count("store reset") != 1 || log.Count("added to its namespace's list") != 1 {
+		t.Errorf("the queue is %+v, %v; want one reset and one restored queue in the log:\n%s", c, err, log)
+	}
+
+	// A later loss of the list's entry alone is another reset.
+	server.Must("HDEL", "duly:{default}:configs", "q")
+	fresh, freshLog := openLogged(t, server.URL())
+	for _, e := range []*redisengine.Engine{fresh, e} {
+		_, err = e.Push(t.Context(), []duly.Job{{Queue: "q"}})
+		must(t, err)
+	}
+	if log.Count("store reset")+freshLog.Count("store reset") != 2 {
+		t.Errorf("the second loss was not logged:\n%s%s", log, freshLog)
+	}
+}
+
 // TestStoreResetIsLoggedAfterTheQueueWasCreatedAgain checks that a process logs a reset even if
 // another one has already created the queue again, because it continues with an empty store.
 func TestStoreResetIsLoggedAfterTheQueueWasCreatedAgain(t *testing.T) {

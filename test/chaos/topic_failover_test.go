@@ -101,12 +101,11 @@ func TestTopicsContinueAfterAFlush(t *testing.T) {
 	}
 	handled.await(t, publish())
 
-	// Two flushes between two calls of a process are one for it. One flush can be two resets if the process notices the
-	// loss of the namespace and that of a shard.
+	// Two flushes between two calls of a process are one for it.
 	flushes++
 	for i, log := range logs {
 		resets[i] = log.Count("store reset")
-		if resets[i] < 1 || resets[i] > 2*flushes {
+		if resets[i] < 1 || resets[i] > flushes {
 			t.Errorf("process %d reported %d resets of the store, want one for each of %d flushes:\n%s", i, resets[i],
 				flushes, log)
 		}

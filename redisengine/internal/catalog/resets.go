@@ -43,10 +43,11 @@ func (e *Resets) Last() contract.Reset {
 }
 
 // knownMark is a namespace's mark, "" for none, and the number of questions asked before the
-// answer came.
+// answer came. lost is the time at which the namespace's last loss was detected.
 type knownMark struct {
 	mark  string
 	asked uint64
+	lost  time.Time
 }
 
 func (e *Resets) markKey(namespace string) string { return e.Prefix + ":{" + namespace + "}:birth" }
@@ -61,7 +62,7 @@ func (b *marks) Begin() uint64 {
 // Update stores the answer to a question and reports whether the namespace was lost since the
 // last answer. It ignores an answer that was in flight when a newer one came: the server may have
 // read them in any order.
-func (b *marks) Update(namespace, mark string, asked uint64) (lost bool, was string) {
+func (b *marks) Update(namespace, mark string, asked uint64, now time.Time) (lost bool, was string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	old := b.known[namespace]
@@ -75,8 +76,19 @@ func (b *marks) Update(namespace, mark string, asked uint64) (lost bool, was str
 	if mark == "" && old.mark == "" {
 		return false, ""
 	}
-	b.known[namespace] = knownMark{mark, b.asked}
-	return old.mark != "" && mark != old.mark, old.mark
+	if lost = old.mark != "" && mark != old.mark; !lost {
+		now = old.lost
+	}
+	b.known[namespace] = knownMark{mark, b.asked, now}
+	return lost, old.mark
+}
+
+// lostSince reports whether this process has detected a loss of the namespace since a version of a
+// configuration was stored.
+func (b *marks) lostSince(namespace, version string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.known[namespace].lost.UnixMicro() >= int64(numberOf(version))
 }
 
 // AskMark reads a namespace's mark, together with other commands. It logs a lost namespace once.
@@ -97,7 +109,7 @@ func (e *Resets) AskMark(ctx context.Context, namespace string, before, after []
 
 // updateMark stores a namespace's mark, and logs the namespace if its data was lost.
 func (e *Resets) updateMark(namespace, mark string, asked uint64) {
-	if lost, was := e.Marks.Update(namespace, mark, asked); lost {
+	if lost, was := e.Marks.Update(namespace, mark, asked, e.Local().Now()); lost {
 		e.lost(
 			duly.QueueRef{Namespace: namespace},
 			"store reset: the server has lost what was stored; it came back empty, was flushed, or is another one",

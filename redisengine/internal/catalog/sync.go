@@ -178,7 +178,8 @@ func (e *Catalog) ShardConfig(ctx context.Context, ref duly.QueueRef, index int)
 }
 
 // restore adds a queue to the list of its namespace. The list has lost the queue with a node of
-// a cluster, but the shards of the queue still exist.
+// a cluster, but the shards of the queue still exist. Or the whole store was flushed while a process
+// was sending the configuration to a shard, so the shard got it after the flush.
 func (e *Catalog) restore(ctx context.Context, held *Queue) error {
 	ref := held.Ref
 	if err := e.markNamespace(ctx, ref.Namespace); err != nil {
@@ -189,7 +190,14 @@ func (e *Catalog) restore(ctx context.Context, held *Queue) error {
 	if err != nil || now == nil {
 		return err
 	}
-	e.lost(now.Ref, "store reset: a namespace's list has lost a queue that its shards still have; it was added again")
+	if e.Marks.lostSince(ref.Namespace, held.Version) {
+		// The loss of the namespace is in the log already.
+		e.Settings.Logger.Warn("a queue that its shards still have was added to its namespace's list again",
+			"queue", ref.String())
+	} else {
+		e.lost(ref, "store reset: a namespace's list has lost a queue that its shards still have; it was added again")
+	}
+
 	return e.Propagate(ctx, now, now.Shards...)
 }
 
