@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -26,13 +28,17 @@ const (
 	diesUnanswered = "after the commit of Fire, without an answer"
 )
 
-// killedTick is the due time of the tick, counted from the start of the test.
+// killedTick is the time between two ticks. Each process is killed after another tick.
 const killedTick = time.Hour
 
-// openKilled opens the store at the time of the tick.
-func openKilled(path string) (*Engine, error) {
+// openKilled opens the store at the time of the n-th tick.
+func openKilled(path, n string) (*Engine, error) {
+	ticks, err := strconv.Atoi(n)
+	if err != nil {
+		return nil, err
+	}
 	c := clock.NewFake()
-	c.Advance(killedTick)
+	c.Advance(time.Duration(ticks) * killedTick)
 	return Open(context.Background(), Config{Path: path, Clock: c, Manual: true, Logger: quiet()})
 }
 
@@ -46,10 +52,10 @@ func dueItems(e *Engine) ([]contract.FireItem, error) {
 	return schedule.Fold(&due.Schedules[0], timing, due.Now, due.TTL), err
 }
 
-// runFiring fires a due tick up to the given moment, and waits there until it is killed.
+// runFiring fires the due ticks up to the given moment, and waits there until it is killed.
 func runFiring(args []string) error {
 	path, moment := args[0], args[1]
-	e, err := openKilled(path)
+	e, err := openKilled(path, args[2])
 	if err != nil {
 		return err
 	}
@@ -90,39 +96,86 @@ func runFiring(args []string) error {
 // fired, and the tick has one run.
 func TestTickSurvivesAKilledProcess(t *testing.T) {
 	t.Parallel()
+	kills := 2
+	if proctest.Long() {
+		kills = 200
+	}
 	for _, moment := range []string{diesBeforeRead, diesAfterRead, diesInsideFire, diesAfterFire, diesUnanswered} {
 		t.Run(moment, func(t *testing.T) {
 			t.Parallel()
-			s := &scheduled{T: t, clock: clock.NewFake(), path: filepath.Join(t.TempDir(), "duly.db")}
-			s.open(true)
-			s.put("a", "@every 1h", nil)
-			s.must(s.e.Close())
-
-			p := proctest.Start(t, proctest.Options{}, "fire", s.path, moment)
-			if !p.Await("reached", 1, time.Minute) {
-				t.Fatalf("the process says %q", p.Lines())
+			k := &killedFiring{moment: moment, scheduled: &scheduled{
+				T: t, clock: clock.NewFake(), path: filepath.Join(t.TempDir(), "duly.db"),
+			}}
+			k.open(true)
+			k.put("a", "@every 1h", func(a *duly.Schedule) { a.Catchup = duly.CatchupAll })
+			k.must(k.e.Close())
+			for range kills {
+				k.kill()
 			}
-			p.Kill()
-
-			// The item of the killed process may still be sent again.
-			s.clock.Advance(killedTick)
-			s.open(true)
-			defer s.e.Close()
-			before := s.get("a")
-			fired := moment == diesAfterFire || moment == diesUnanswered
-			if want := map[bool]int64{true: 1}[fired]; before.Fired != want || before.Last.IsZero() == fired {
-				t.Errorf("after the kill the schedule is %+v", before)
-			}
-			s.step()
-			s.ran("another process goes on", "a 3600")
-			if i := s.get("a"); i.Fired != 1 || i.Skipped != 0 || i.Missed != 0 || !i.Next.Equal(clock.Epoch.Add(2*killedTick)) {
-				t.Errorf("the schedule is %+v", i)
-			}
-			if report, err := s.e.Check(t.Context(), contract.CheckParams{}); err != nil || len(report.Faults) > 0 {
-				t.Errorf("the check says %+v, %v", report, err)
-			}
+			k.conclude()
 		})
 	}
+}
+
+// killedFiring is a store whose ticks are fired by processes that are killed.
+type killedFiring struct {
+	*scheduled
+	moment string
+	kills  int
+	fired  int // ticks that are fired
+}
+
+// kill kills a process that fires the due ticks. Every second time, this process then fires the ticks
+// that are still due. Otherwise the next killed process finds them.
+func (k *killedFiring) kill() {
+	k.Helper()
+	k.kills++
+	p := proctest.Start(k, proctest.Options{}, "fire", k.path, k.moment, strconv.Itoa(k.kills))
+	if !p.Await("reached", 1, time.Minute) {
+		k.Fatalf("the process says %q", p.Lines())
+	}
+	p.Kill()
+	if k.moment == diesAfterFire || k.moment == diesUnanswered {
+		k.fired = k.kills
+	}
+
+	k.clock.Advance(killedTick)
+	k.open(true)
+	k.hasFired("after the kill")
+	if k.kills%2 == 0 {
+		k.step()
+		k.fired = k.kills
+		k.hasFired("after a step of another process")
+	}
+	k.must(k.e.Close())
+}
+
+// hasFired checks the numbers of the schedule.
+func (k *killedFiring) hasFired(when string) {
+	k.Helper()
+	i, next := k.get("a"), clock.Epoch.Add(time.Duration(k.fired+1)*killedTick)
+	if i.Fired != int64(k.fired) || i.Skipped != 0 || i.Missed != 0 || !i.Next.Equal(next) {
+		k.Errorf("kill %d, %s: the schedule is %+v, want %d fired ticks", k.kills, when, i, k.fired)
+	}
+}
+
+// conclude fires the rest. Each tick has one run.
+func (k *killedFiring) conclude() {
+	k.Helper()
+	k.open(true)
+	defer k.e.Close()
+	k.step()
+	k.fired = k.kills
+	k.hasFired("at the end")
+	var want []string
+	for n := 1; n <= k.kills; n++ {
+		want = append(want, fmt.Sprintf("a %d", n*int(killedTick.Seconds())))
+	}
+	k.ran("another process goes on", strings.Join(want, ", "))
+	if report, err := k.e.Check(k.Context(), contract.CheckParams{}); err != nil || len(report.Faults) > 0 {
+		k.Errorf("the check says %+v, %v", report, err)
+	}
+	k.Logf("%d processes were killed, %d ticks fired", k.kills, k.fired)
 }
 
 // C17.90: if the answer of a Fire was lost, its repeat is stale.
