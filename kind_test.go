@@ -70,7 +70,7 @@ type unwritable struct{ F func() }
 
 func (unwritable) Kind() string { return "unwritable" }
 
-func TestPushKindRefusesAValueThatIsNoJSON(t *testing.T) {
+func TestPushKindRefusesAValueThatCantBeJSON(t *testing.T) {
 	t.Parallel()
 	c := duly.NewClient(&pushes{}, duly.ClientConfig{})
 	_, err := duly.PushKind(t.Context(), c, "q", unwritable{})

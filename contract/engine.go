@@ -38,10 +38,11 @@ type Inspector interface {
 	// Peek returns the first job that is ready by the clock. It ignores pause and limits.
 	// It returns [duly.ErrNotFound] if there is none.
 	Peek(ctx context.Context, q duly.QueueRef) (duly.JobInfo, error)
-	// List returns a page of the jobs of one state. The order is: delayed by (due, number), ready
-	// in delivery order, blocked by order key (shorter first, then bytes) and within a key in
-	// delivery order, leased by lease end, dead and done oldest first. A job whose place does not
-	// change is listed exactly once over all pages.
+	// List returns a page of the jobs of one state. The order depends on the state. Delayed jobs
+	// are listed by due time, then by number. Ready jobs are listed in delivery order. Blocked jobs
+	// are listed by their order keys (shorter keys first, then by bytes), and within a key in
+	// delivery order. Leased jobs are listed by lease end. Dead and done jobs are listed oldest
+	// first. A job whose place does not change is listed exactly once over all pages.
 	List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error)
 	// Queues lists the queues of a namespace by name.
 	Queues(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error)

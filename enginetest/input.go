@@ -130,7 +130,7 @@ func inputStoresNothing(s *scene) {
 		for _, b := range badFields() {
 			b.job.ID = "bad"
 			if r := s.try(b.job); r.Err == nil {
-				s.Errorf("a job with a bad %s is answered %s, want an error", b.field, r.Status)
+				s.Errorf("a push of a job with a bad %s returns %s, want an error", b.field, r.Status)
 			}
 		}
 	})

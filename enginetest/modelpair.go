@@ -2,7 +2,6 @@ package enginetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -169,8 +168,8 @@ func (p *pair) check() {
 	for i, s := range p.sides {
 		report, err := s.maintainer.Check(p.ctx, contract.CheckParams{})
 		if err != nil || len(report.Faults) > 0 {
-			p.err = fmt.Errorf("check of %s finds %+v, %w", [...]string{"the engine", "the model"}[i], report.Faults,
-				errors.Join(err))
+			p.err = fmt.Errorf("check of %s returns the faults %+v and the error %v",
+				[...]string{"the engine", "the model"}[i], report.Faults, err)
 			return
 		}
 	}

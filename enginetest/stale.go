@@ -180,7 +180,7 @@ func staleForged(s *scene) {
 			// All texts must be equal, because a difference would reveal something about other
 			// jobs.
 			if err != nil && err.Error() != want[decoded] {
-				s.Errorf("ack by %.60q returns %q, want %q as by another forgery", string(r), err, want[decoded])
+				s.Errorf("ack by %.60q returns %q, want %q as for the other forged receipts", string(r), err, want[decoded])
 			}
 		}
 	})

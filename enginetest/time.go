@@ -217,7 +217,7 @@ func timeElapsed(s *scene) {
 	s.step()
 	d := s.take()
 	if d.LeaseEnd.Before(s.now()) {
-		s.Errorf("the lease ends at %s, want not before the present time %s", d.LeaseEnd, s.now())
+		s.Errorf("the lease ends at %s, want the present time %s or later", d.LeaseEnd, s.now())
 	}
 }
 

@@ -158,8 +158,8 @@ func (s *scene) repeats(m duly.Message, first duly.PublishResult) {
 	s.Helper()
 	r := s.tryPublish(m)
 	if r.Err != nil || r.Status != duly.Exists || r.Position != first.Position || r.ID != first.ID {
-		s.Errorf("publish of %q returns %s %s at %s (%v), want exists at %s", m.ID, r.Status, r.ID, r.Position,
-			r.Err, first.Position)
+		s.Errorf("publish of %q returns %s, ID %q, position %s (error %v), want exists, ID %q, position %s", m.ID, r.Status,
+			r.ID, r.Position, r.Err, first.ID, first.Position)
 	}
 }
 

@@ -57,7 +57,7 @@ func CheckStore(url string) (err error) {
 	case isRedis(scheme):
 		_, err = redisengine.ParseURL(url)
 	case scheme == "http", scheme == "https":
-		err = contract.Invalid("url", "is the URL of a server, which can't be served once more; write %s", storeForms)
+		err = contract.Invalid("url", "is the URL of a server, and a server can't serve another server; write %s", storeForms)
 	default:
 		err = unknownScheme(scheme, storeForms)
 	}

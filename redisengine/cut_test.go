@@ -70,8 +70,8 @@ func TestListNamesACutJob(t *testing.T) {
 	}
 }
 
-// TestBrokenCounterFailsNoCall checks that a counter which is not a number, or has no room, fails no
-// call after its writes. The counter begins again, and Check corrects the sum (C11.17).
+// TestBrokenCounterFailsNoCall checks that no call fails after it has written because a counter is
+// not a number or has the highest value. The counter begins again, and Check corrects the sum (C11.17).
 func TestBrokenCounterFailsNoCall(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{"many", "9223372036854775807", "1.5", ""} {

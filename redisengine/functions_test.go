@@ -287,11 +287,11 @@ func TestFullMemoryWithoutFunctions(t *testing.T) {
 // make2 returns two plain jobs.
 func make2(queue string) []duly.Job { return []duly.Job{{Queue: queue}, {Queue: queue}} }
 
-// TestServerWhereFunctionsCantBeUsed checks that a server without functions is used by EVAL after
+// TestServerWithoutFunctionsIsUsedByEval checks that a server without functions is used by EVAL after
 // one warning. With scripts=functions Open fails. With scripts=eval there is no warning.
 //
 // C11.17
-func TestServerWhereFunctionsCantBeUsed(t *testing.T) {
+func TestServerWithoutFunctionsIsUsedByEval(t *testing.T) {
 	t.Parallel()
 	type place struct {
 		url  string

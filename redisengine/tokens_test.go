@@ -303,9 +303,9 @@ func TestDamagedTokenIsReported(t *testing.T) {
 	}
 }
 
-// TestEmptyNamespacesCostNoPages checks that a listing skips namespaces without queues, however
+// TestListingSkipsEmptyNamespaces checks that a listing skips namespaces without queues, however
 // many there are (C4.85).
-func TestEmptyNamespacesCostNoPages(t *testing.T) {
+func TestListingSkipsEmptyNamespaces(t *testing.T) {
 	t.Parallel()
 	s, prefix := redistest.Shared(t)
 	e := open(t, withPrefix(s.URL(), prefix))

@@ -236,7 +236,7 @@ func TestDoubledRequestsEndAsOne(t *testing.T) {
 				t.Fatal(r, err)
 			}
 		}
-		for range jobs { // the second of a doubled Reserve gets nothing if the first has all jobs
+		for range jobs { // a copy of a doubled Reserve gets nothing if the others have all jobs
 			ds, err := w.e.Reserve(context.WithoutCancel(t.Context()),
 				duly.ReserveParams{Queues: []string{"q"}, Max: 1, Lease: 200 * time.Millisecond})
 			must(t, err)

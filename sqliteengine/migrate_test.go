@@ -26,7 +26,7 @@ func next(sql string) layout {
 	return append(append(layout{}, current...), migration{len(current) + 1, "next", sql})
 }
 
-// openAs opens a file as a version with another layout does.
+// openAs opens a file like a version of duly whose layout is l.
 func openAs(path string, l layout) (*Engine, error) {
 	cfg := Config{Path: path, Logger: quiet()}.withDefaults()
 	e, err := newEngine(cfg, l)

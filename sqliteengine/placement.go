@@ -48,7 +48,7 @@ func (e registryAPI) FindPlacement(ctx context.Context, namespace string) (p con
 			return err
 		}
 		if !row {
-			return contract.Errorf(duly.CodeNotFound, "namespace %s was never placed", namespace)
+			return contract.Errorf(duly.CodeNotFound, "namespace %s has no placement", namespace)
 		}
 		p = scanPlacement(s)
 		s.Reset()

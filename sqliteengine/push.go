@@ -226,7 +226,7 @@ func (p *pushItem) push(t *tx, q *queue) (duly.PushResult, error) {
 
 // Accepts implements contract.Accepter.
 func (e jobAPI) Accepts(ctx context.Context) error {
-	// After a full disk the store may accept jobs again, which only an attempt shows.
+	// After the disk was full, only an attempt to write shows whether there is room again.
 	if !e.diskFull.Load() {
 		return e.checkOpen(ctx)
 	}

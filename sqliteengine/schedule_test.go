@@ -173,7 +173,7 @@ func TestOpenFiresOverdueTicks(t *testing.T) {
 
 // C17.93: the ticks of a full queue are tried again every 2 s. That does not delay another schedule
 // of the queue.
-func TestFullQueueIsFiredAgainAfterAPause(t *testing.T) {
+func TestTicksOfAFullQueueFireAgainAfterAPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newScheduled(t, false)

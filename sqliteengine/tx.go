@@ -41,7 +41,7 @@ type tx struct {
 
 	drops    []drop            // jobs dropped over a limit, to be logged
 	misses   []missedRange     // messages that groups have missed, to be logged
-	limits   []adaptive.Change // closings and changes of probing, to be logged
+	limits   []adaptive.Change // changes of adaptive limits, to be logged
 	polls    []pollResult      // results of polls, for the notifier
 	rows     []job             // scratch space: the jobs of one read
 	rowsUsed int               // the largest length that rows had in this transaction

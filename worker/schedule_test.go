@@ -274,7 +274,7 @@ func (s *schedule) handle(ctx context.Context, d *worker.Delivery) error {
 	rnd := rand.New(rand.NewPCG(s.seed<<20|n, uint64(d.Attempt)<<8|uint64(d.Stalls)))
 	most := []time.Duration{time.Second, time.Minute, 30 * time.Minute}[rnd.IntN(3)]
 	length := time.Duration(rnd.Int64N(int64(most)))
-	length = min(length, 15*d.Lease) // without the limit, a day would have too many extensions
+	length = min(length, 15*d.Lease) // without the limit, the simulated day would have too many lease extensions
 	action := rnd.IntN(20)
 	if action == 0 { // this handler ignores its context
 		time.Sleep(max(length, 2*d.Lease))

@@ -262,7 +262,7 @@ func (o *oracle) same(t *testing.T, e *cron.Expr, spec string, after, want time.
 	}
 }
 
-// matcher is a second reading of an expression, which shares no code with the package.
+// matcher is a second implementation of expressions, which shares no code with the package.
 type matcher struct {
 	fields             [6][64]bool
 	eitherDay          bool

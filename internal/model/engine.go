@@ -50,7 +50,7 @@ type Engine struct {
 	// placements are by namespace.
 	placements map[string]contract.Placement
 	targets    map[targetKey]contract.Target
-	// targetCounts are how many named targets a namespace has.
+	// targetCounts has the number of named targets of each namespace.
 	targetCounts map[string]int
 	// windows has the calls that were counted under the tokens' limits. watchers has the channels
 	// that get a signal when a token has changed.

@@ -62,8 +62,9 @@ func (s *shard) seek(now int64, cursor uint64) (skipped, replayed int64) {
 	// No held message is left, so no key is busy.
 	clear(s.heads)
 
-	// The lag before and after the Seek shows how many messages are replayed and how many are
-	// skipped. So entered + replayed still equals the sum of the other counters (C12.154).
+	// A Seek that raises the lag replays as many messages. A Seek that lowers it skips as many. With
+	// these numbers, the counters Entered and Replayed together still equal the sum of the other
+	// counters (C12.154).
 	before := s.lag()
 	s.reader.cursor = cursor
 	if moved := s.lag() - before; moved > 0 {

@@ -42,7 +42,7 @@ func reserve(t *testing.T, e *model.Engine, n int) []duly.Delivery {
 }
 
 // C4.74: the engine ends an expired lease on time, even if nobody calls Reserve.
-func TestLeaseIsTakenBackByItself(t *testing.T) {
+func TestExpiredLeaseEndsWithoutAReserve(t *testing.T) {
 	t.Parallel()
 	e, c := own(t)
 	push(t, e, duly.Job{Queue: "q", ID: "a", Lease: time.Second}, duly.Job{Queue: "q", ID: "b", Lease: 3 * time.Second})
@@ -76,7 +76,7 @@ func TestIdleWaitsForWaitersAndForLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, _ := own(t)
 		idle := func(waiters int) bool {
-			// The timeout is in the time of the synctest bubble.
+			// The timeout runs on the clock of the synctest bubble, not on the clock of the engine.
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			return e.Idle(ctx, waiters) == nil

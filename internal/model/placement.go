@@ -46,7 +46,7 @@ func (e *Engine) FindPlacement(ctx context.Context, namespace string) (contract.
 	namespace = contract.NamespaceOr(namespace)
 	p, ok := e.placements[namespace]
 	if !ok {
-		return p, contract.Errorf(duly.CodeNotFound, "namespace %s was never placed", namespace)
+		return p, contract.Errorf(duly.CodeNotFound, "namespace %s has no placement", namespace)
 	}
 	return p, nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/internal/porttest"
 )
 
-// tries is how often a server is started again because its port was taken.
+// tries is how often a server is started at most, if its port is taken each time.
 const tries = 5
 
 // program returns the name of the server program.

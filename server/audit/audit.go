@@ -145,7 +145,7 @@ func (l *Log) note(n line, sync bool) error {
 	return err
 }
 
-// clean returns untrusted text in a form for the log. A token in the wrong place must not be stored.
+// clean makes untrusted text safe for the log. It leaves out a token that was sent in place of a name.
 func clean(text string) string {
 	if _, ok := auth.Hash(text); ok {
 		return "(a token)"

@@ -180,8 +180,8 @@ func TestLiveEndsWithSession(t *testing.T) {
 	eventually.True(t, "the end of the looks", func() bool { return r.clock.Timers() == 0 })
 }
 
-// C14.58: a session has 20 streams. A quiet stream has a sign of life every 15 s.
-func TestLiveBounds(t *testing.T) {
+// C14.58: a session has at most 20 streams.
+func TestSessionHasAtMost20Streams(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	b := r.login("both")

@@ -78,7 +78,7 @@ func (d *Dashboard) checkHost(r *http.Request) error {
 	if host == "localhost" || host == d.host || err == nil && at.IsLoopback() {
 		return nil
 	}
-	return contract.Errorf(duly.CodeForbidden, "this address does not serve the host of the request; open it as localhost")
+	return contract.Errorf(duly.CodeForbidden, "the host of the request is not the dashboard's; open it under localhost")
 }
 
 func (d *Dashboard) session(c *route.Call) (s session.Session, err error) {

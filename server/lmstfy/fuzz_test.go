@@ -99,7 +99,7 @@ func FuzzAttributes(f *testing.F) {
 	})
 }
 
-// headerName reports whether net/http accepts a name of a header.
+// headerName reports whether net/http accepts name as the name of a header.
 func headerName(name string) bool {
 	for _, c := range []byte(name) {
 		if !(c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z' || strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {

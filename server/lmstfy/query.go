@@ -37,7 +37,7 @@ type params struct {
 
 func query(c *route.Call) params { return readParams(c.R.URL.RawQuery) }
 
-// readParams parses a query. It makes no map for a query without escapes, which nearly all are.
+// readParams parses a query. Nearly all queries have no escapes, and for these it makes no map.
 func readParams(raw string) params {
 	// Package url decodes escapes and spaces, and rejects semicolons.
 	if strings.ContainsAny(raw, "%+;") {

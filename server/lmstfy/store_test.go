@@ -107,7 +107,7 @@ type lossy struct {
 	contract.Engine
 	lose    atomic.Int64
 	happens bool
-	made    atomic.Int64 // number of jobs created by first tries
+	made    atomic.Int64 // number of jobs in first pushes, without their repeats
 }
 
 func (l *lossy) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {

@@ -12,8 +12,8 @@ import (
 )
 
 // A reversed move restores the settings of a queue that was already removed from the first pool,
-// and of a queue that only the second pool has. That holds even if a push was faster, or the server
-// that reversed the move crashes.
+// and of a queue that only the second pool has. That holds even if a push creates the queue in the
+// first pool before the move restores its settings, or if the server that reverses the move crashes.
 func TestReversalRestoresSettings(t *testing.T) {
 	t.Parallel()
 	late, single := duly.QueueRef{Namespace: "shop", Name: "late"}, duly.QueueRef{Namespace: "shop", Name: "single"}

@@ -103,8 +103,11 @@ func (s server) histogram(ctx context.Context) (map[time.Duration]int64, error) 
 		}
 		counts := command["histogram_usec"]
 		pairs, err := counts.AsIntSlice()
-		if err != nil || len(pairs)%2 != 0 {
+		if err != nil {
 			return nil, fmt.Errorf("LATENCY HISTOGRAM: %w", err)
+		}
+		if len(pairs)%2 != 0 {
+			return nil, fmt.Errorf("LATENCY HISTOGRAM returns %d values, want pairs", len(pairs))
 		}
 		one := bench.Timings{Within: map[time.Duration]int64{}}
 		for pair := range slices.Chunk(pairs, 2) {

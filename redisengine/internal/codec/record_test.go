@@ -76,7 +76,7 @@ func TestJobIsReadFromItsRecord(t *testing.T) {
 	}
 }
 
-func TestAliasFindsTheID(t *testing.T) {
+func TestIDOfReturnsTheIDOfAnAlias(t *testing.T) {
 	for _, id := range []string{duly.NewNumber().String(), "own", "n", "i"} {
 		if got := IDOf(Alias(id)); got != id {
 			t.Errorf("the alias of %q has the ID %q", id, got)

@@ -12,8 +12,8 @@ import (
 	"github.com/dulymq/duly/internal/schedule"
 )
 
-// A record is what the hash schedules holds of a schedule. lua/include/schedule.lua
-// describes its bytes.
+// A record is the value of one schedule in the Redis hash named "schedules".
+// lua/include/schedule.lua describes its bytes.
 
 // scheduleHead is the length of a record's head: the part that the engine maintains, and not the
 // caller.

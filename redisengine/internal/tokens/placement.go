@@ -50,7 +50,7 @@ func (e *Tokens) FindPlacement(ctx context.Context, namespace string) (p contrac
 		return p, err
 	}
 	if msg.IsNil() {
-		return p, contract.Errorf(duly.CodeNotFound, "namespace %s was never placed", namespace)
+		return p, contract.Errorf(duly.CodeNotFound, "namespace %s has no placement", namespace)
 	}
 	return e.readPlacement(namespace, &msg)
 }

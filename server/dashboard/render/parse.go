@@ -105,7 +105,7 @@ func (s *Set) checkAction(c context, n *parse.ActionNode) (context, error) {
 	case inValue:
 		if c.takesURL() {
 			if !c.empty {
-				return c, at(n, fmt.Errorf("a URL has a value that is not at its beginning"))
+				return c, at(n, fmt.Errorf("a URL has an action after its beginning; write the whole URL as one action"))
 			}
 			s.urls[n] = true
 		}

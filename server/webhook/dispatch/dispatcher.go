@@ -34,7 +34,8 @@ type Config struct {
 	Drain time.Duration
 	// Version is in the header user-agent.
 	Version string
-	// Trace starts the span of a try. Default: no spans, and requests have the job's headers.
+	// Trace starts the span of a try. By default there are no spans, and a request has the
+	// traceparent and tracestate of its job.
 	Trace TraceFunc
 	// Observer receives events. By default, no function is called.
 	Observer Observer

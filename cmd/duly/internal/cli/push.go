@@ -103,7 +103,7 @@ func setKind(job *duly.Job, kind string) error {
 		return nil
 	}
 
-	// Header names compare without case, so a duplicate may be spelled differently.
+	// Header names are not case-sensitive, so a duplicate may be spelled differently.
 	for name := range job.Headers {
 		if strings.EqualFold(name, duly.KindHeader) {
 			return usageErrorf("--kind and --header %s both set the kind; leave one of them out", name)

@@ -164,7 +164,7 @@ time to retry. An ID may be shortened.`,
 		`  duly token limit 4f0c1d2e3a5b --limit-produce 1000 --limit-consume 100 --limit-per 1m
   duly token limit 4f0c1d2e3a5b --none`,
 		func(ctx context.Context, p *printer, args []string) error {
-			// No limits and --none together, or neither, do not say what the caller wants.
+			// Limits together with --none, or neither of them, do not say what the caller wants.
 			if none == (l != contract.Limits{}) {
 				return usageErrorf("give limits (--limit-produce, --limit-consume, --limit-per), or --none")
 			}

@@ -107,7 +107,7 @@ func TestWorkRunsProgramAfterDash(t *testing.T) {
 }
 
 // C15.47: the command gets the engine's URL and token only with --pass-url.
-func TestWorkPassURL(t *testing.T) {
+func TestWorkPassesURLOnlyWithPassURL(t *testing.T) {
 	t.Parallel()
 	r := newLiveRig(t)
 	r.vars["DULY_TOKEN"], r.vars["DULY_ADMIN_URL"], r.vars["KEPT"] = "secret-1", "http://secret-2@host", "yes"
