@@ -13,8 +13,14 @@ const (
 	// Recheck is how often a process checks everything that it waits for. It bounds the delay
 	// after a wake-up was lost, a connection has broken, or a process with a timer has ended.
 	Recheck = 2 * time.Second
-	// longestSleep bounds a timer, so that a change of a server's clock is noticed.
-	longestSleep = time.Minute
+	// maxAhead bounds the time until a timer fires. A time.Duration has at most 292 years, and a tick
+	// may be further ahead.
+	maxAhead = 366 * 24 * time.Hour
+	// longAhead and earlyShare say that a timer for a time more than longAhead ahead fires early, by
+	// one part in earlyShare. The process then reads the server's clock again. So a request for each
+	// shard comes rarely, and the two clocks may drift apart meanwhile.
+	longAhead  = time.Minute
+	earlyShare = 60
 )
 
 // Clock returns the time to pass to scripts, in microseconds. "" means the server's own clock.
@@ -67,10 +73,17 @@ func (r Reading) Milli() int64 { return r.Now / 1000 }
 // bounds. Until returns the later one, because a short delay costs less than a poll that comes
 // too early. A slow reply delays the timer by at most maxLate. With a test's clock both clocks
 // are the same.
+//
+// The timer for a distant time fires before that time. A step of the server's clock is noticed by
+// the look every two seconds, and by the sweep.
 func (e *Store) Until(at int64, r Reading) time.Duration {
-	fires := r.Sent + time.Duration(at*1000-r.Now)*time.Microsecond
+	fires := r.Sent + time.Duration(min(at*1000-r.Now, maxAhead.Microseconds()))*time.Microsecond
 	if e.Settings.Clock == nil {
 		fires += min(r.Received-r.Sent, maxLate)
 	}
-	return min(fires, e.Local().Mono()+longestSleep)
+
+	if ahead := fires - e.Local().Mono(); ahead > longAhead {
+		fires -= min(ahead/earlyShare, ahead-longAhead)
+	}
+	return fires
 }

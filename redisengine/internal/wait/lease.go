@@ -1,16 +1,22 @@
 package wait
 
 import (
+	"time"
+
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
+
+// longestLeaseSleep bounds a lease timer, so that a step of the server's clock is noticed. A process
+// with leases may have no waiter, and then it makes no look.
+const longestLeaseSleep = time.Minute
 
 // LeasesGranted sets the shard's lease timer to at, when the first of the new leases ends.
 func (h *Hub) LeasesGranted(q *catalog.Queue, s *catalog.Shard, at int64, r store.Reading) {
 	if h.Settings.Manual {
 		return
 	}
-	fires := h.Until(at, r)
+	fires := min(h.Until(at, r), h.Local().Mono()+longestLeaseSleep)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	// An earlier timer finds the later lease in its step.
