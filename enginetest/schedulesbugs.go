@@ -10,19 +10,20 @@ import (
 	"github.com/dulymq/duly/contract"
 )
 
-// scheduleBugTests test for bugs of other systems, which the engine's schedules must not have. The
-// comment of each test describes the bug and names its issues, such as river#791.
+// scheduleBugTests test for bugs of other systems, which the engine's schedules must not have. Each
+// test has the name of its bug. Its comment describes the bug and names its issues, such as
+// river#791.
 func scheduleBugTests() []test {
 	return []test{
-		{"SecondProcessDoesNotDoubleATick", []string{"C17.89", "C17.91"}, Options{}, secondProcessDoublesTick},
-		{"DeadProcessLosesNoTick", []string{"C17.109", "C17.89"}, Options{}, leaderElectionLosesTick},
-		{"DeployDoesNotResetAWeeklyRun", []string{"C17.119"}, Options{}, deployResetsWeeklyRun},
-		{"AbsenceMakesOneRun", []string{"C17.97", "C17.103"}, Options{}, catchUpFloods},
-		{"DeletedRunDoesNotEndTheSchedule", []string{"C17.106"}, Options{}, deletedRunBreaksChain},
-		{"ConcurrentPutsLeaveOneNextRun", []string{"C17.117", "C17.125", "C17.91"}, Options{}, concurrentUpserts},
-		{"SpringForwardSkipsNoRun", []string{"C17.44", "C17.46", "C17.45"}, Options{}, springForwardSkipsRun},
-		{"ManyMissedTicksDoNotStopTheSchedule", []string{"C17.97", "C17.105"}, Options{}, hundredMissedTicks},
-		{"RunKnowsTheRangeThatItCovers", []string{"C17.61", "C17.60"}, Options{}, coveredRangeUnknown},
+		{"SecondProcessDoublesTick", []string{"C17.89", "C17.91"}, Options{}, secondProcessDoublesTick},
+		{"LeaderElectionLosesTick", []string{"C17.109", "C17.89"}, Options{}, leaderElectionLosesTick},
+		{"DeployResetsWeeklyRun", []string{"C17.119"}, Options{}, deployResetsWeeklyRun},
+		{"CatchUpFloods", []string{"C17.97", "C17.103"}, Options{}, catchUpFloods},
+		{"DeletedRunBreaksChain", []string{"C17.106"}, Options{}, deletedRunBreaksChain},
+		{"ConcurrentUpserts", []string{"C17.117", "C17.125", "C17.91"}, Options{}, concurrentUpserts},
+		{"SpringForwardSkipsRun", []string{"C17.44", "C17.46", "C17.45"}, Options{}, springForwardSkipsRun},
+		{"HundredMissedTicksStopSchedule", []string{"C17.97", "C17.105"}, Options{}, hundredMissedTicks},
+		{"CoveredRangeUnknown", []string{"C17.61", "C17.60"}, Options{}, coveredRangeUnknown},
 	}
 }
 

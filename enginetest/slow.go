@@ -22,6 +22,7 @@ func slowTests() []test {
 		{"ClosedQueueContinuesEverythingElse", []string{"C18.9", "C18.10", "C18.11"}, Options{OneShard: true}, slowOthers},
 		{"ConfigureReopens", []string{"C18.12"}, Options{OneShard: true}, slowReopen},
 		{"ClosesTheOtherShards", []string{"C18.13"}, Options{}, slowShards},
+		{"LimitedJobsBurnTries", []string{"C18.1", "C18.2", "C18.8"}, Options{OneShard: true}, limitedJobsBurnTries},
 	}
 }
 
@@ -62,6 +63,26 @@ func slowReleases(s *scene) {
 	d, delay, slow := s.take(), time.Minute, time.Second
 	s.must("slow release", s.settle(duly.SettleRequest{Receipt: d.Receipt, As: duly.Release, Delay: &delay, Slow: &slow}))
 	sameTime(s, "the due time", s.get("a").Due, s.now().Add(time.Minute))
+}
+
+// asynq#609, absurd#89, claude-code-queue#3: a service that limits its requests uses up the tries of
+// the jobs that wait for it. In this test, it refuses more requests than a job has tries.
+func limitedJobsBurnTries(s *scene) {
+	const refusals = 2 * duly.DefaultTries
+	ids := []string{"a", "b", "c"}
+	s.pushAll(duly.Job{ID: "a"}, duly.Job{ID: "b"}, duly.Job{ID: "c"})
+
+	for range refusals {
+		s.slow(s.take(), 10*time.Second, "429")
+		s.nothing("the service has asked for a pause")
+		s.Advance(10 * time.Second)
+	}
+
+	for _, id := range ids {
+		same(s, "the failures of "+id, s.get(id).Failures, 0)
+	}
+	s.takes(ids...)
+	same(s, "the number of dead jobs", s.stats().Sizes.Dead, 0)
 }
 
 func slowCloses(s *scene) {
