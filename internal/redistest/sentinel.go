@@ -137,6 +137,31 @@ func (s *Sentinel) Failover() *Server {
 	return old
 }
 
+// Demote orders a sentinel to replace the running primary, waits until the sentinel names another
+// one, and returns the old one. Until the sentinel has changed its role, the old one accepts writes,
+// which are lost.
+func (s *Sentinel) Demote() *Server {
+	s.t.Helper()
+	old := s.Primary()
+	var ordered time.Time
+	Await(s.t, "another primary", func() bool {
+		if s.Primary() != old {
+			return true
+		}
+
+		// On a busy machine a sentinel may give up an attempt, so the order is repeated.
+		if time.Since(ordered) > givenUp {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			if _, err := s.sentinels[0].Do(ctx, "SENTINEL", "FAILOVER", PrimaryName); err == nil {
+				ordered = time.Now()
+			}
+		}
+		return false
+	})
+	return old
+}
+
 // AwaitHealthy waits until all running sentinels name the same running primary, and every other
 // running server follows it.
 func (s *Sentinel) AwaitHealthy() {
