@@ -61,6 +61,10 @@ type Operator interface {
 	// Promote makes a waiting job due now. It returns [duly.ErrConflict] for a job that
 	// does not wait.
 	Promote(ctx context.Context, q duly.QueueRef, id string) error
+	// DeleteJobs deletes jobs by ID, at most [duly.MaxBatch]. If state is not [duly.StateNone], it
+	// deletes only jobs that are in this state by the clock. The error of an ID is nil,
+	// [duly.ErrNotFound], or [duly.ErrConflict] for a job in another state. It is safe to repeat.
+	DeleteJobs(ctx context.Context, q duly.QueueRef, ids []string, state duly.State) ([]error, error)
 	// Requeue pushes dead jobs again, with their old IDs and without failures and stalls. It is
 	// safe to repeat a requeue by IDs, but not one by count.
 	Requeue(ctx context.Context, q duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error)

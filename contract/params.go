@@ -139,6 +139,30 @@ func ValidateRequeue(p *duly.RequeueParams) error {
 	return f.Err()
 }
 
+// ValidateDeleteJobs returns [duly.ErrInvalid] with every bad parameter, and [duly.ErrTooLarge] for too
+// many IDs. A bad ID is the error of this ID only.
+func ValidateDeleteJobs(ids []string, state duly.State) error {
+	if err := CheckBatch(len(ids), 0); err != nil {
+		return err
+	}
+	var f BadFields
+	if len(ids) == 0 {
+		f.Add("ids", "are 0, must be between 1 and %d", duly.MaxBatch)
+	}
+	if state != duly.StateNone {
+		checkState(state, &f)
+	}
+	return f.Err()
+}
+
+// WrongState returns [duly.ErrConflict] for a job that is in another state than the call wants.
+func WrongState(id string, is, want duly.State) error {
+	return Conflict(is, "job %q is %s, not %s", id, is, want)
+}
+
+// MayRun reports whether a worker may be running a job of this state. StateNone means any state.
+func MayRun(state duly.State) bool { return state == duly.StateNone || state == duly.StateLeased }
+
 // ValidatePurge returns [duly.ErrInvalid] for a state that no job is in, and for a negative n.
 func ValidatePurge(state duly.State, n int) error {
 	var f BadFields

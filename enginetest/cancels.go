@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/dulymq/duly"
@@ -10,7 +11,7 @@ import (
 
 func cancelTests() []test {
 	return []test{
-		{"RemovedJobsAreReported", []string{"C4.97"}, Options{}, cancelsReported},
+		{"RemovedJobsAreReported", []string{"C4.97", "C4.105"}, Options{}, cancelsReported},
 	}
 }
 
@@ -36,7 +37,7 @@ func cancelsReported(s *scene) {
 	s.pushAll(duly.Job{ID: "j1"}, duly.Job{ID: "j2"}, duly.Job{ID: "j3"})
 	s.reserve(2)
 	other := s.on("other")
-	other.push(duly.Job{ID: "last"})
+	other.pushAll(duly.Job{ID: "a"}, duly.Job{ID: "b"}, duly.Job{ID: "c"}, duly.Job{ID: "last"})
 	var last contract.Canceled
 	for _, removal := range []struct {
 		name   string
@@ -49,6 +50,12 @@ func cancelsReported(s *scene) {
 			_, err := s.Engine.Purge(s.ctx, s.ref(), duly.StateLeased, 0)
 			return err
 		}, contract.Canceled{Queue: s.queue}},
+		// No worker runs a job that is ready, so only the second deletion is reported.
+		{"deletion by IDs", func() error {
+			other.must("deletion of a ready job", other.deleteJobs(duly.StateReady, "a")[0])
+			errs := other.deleteJobs(duly.StateNone, "b", "none", "c")
+			return errors.Join(errs[0], errs[2])
+		}, contract.Canceled{Queue: "other", IDs: []string{"b", "c"}}},
 		{"delete of a ready job", func() error { return s.Engine.Delete(s.ctx, other.ref(), "last") },
 			contract.Canceled{Queue: "other", IDs: []string{"last"}}},
 		{"destroy", func() error { return s.Engine.Destroy(s.ctx, s.ref()) }, contract.Canceled{Queue: s.queue}},

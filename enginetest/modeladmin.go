@@ -23,6 +23,27 @@ func (o deleteOp) play(p *pair) {
 	p.get(o.At, id)
 }
 
+// deleteJobsOp deletes jobs by IDs, in any state or in one.
+type deleteJobsOp struct {
+	At    queueSpec
+	IDs   []idSpec
+	State duly.State
+}
+
+func (o deleteJobsOp) play(p *pair) {
+	var ids []string
+	for _, id := range o.IDs {
+		ids = append(ids, id.of(p))
+	}
+	p.both(fmt.Sprintf("deletion of %s %q", o.State, ids), func(s side) (string, error) {
+		errs, err := s.in(o.At.ref().Namespace).DeleteJobs(p.ctx, o.At.ref(), ids, o.State)
+		return errorTexts(errs), err
+	})
+	for _, id := range ids {
+		p.get(o.At, id)
+	}
+}
+
 // promoteOp promotes a job.
 type promoteOp struct {
 	At queueSpec

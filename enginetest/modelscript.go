@@ -138,6 +138,7 @@ var drawn = func() (all []func(t *rapid.T) operation) {
 	add(2, drawConfigure)
 	add(2, func(t *rapid.T) operation { return waitOp{drawReserve(t).(reserveOp)} })
 	add(2, func(t *rapid.T) operation { return deleteOp{drawQueue(t), drawID(t)} })
+	add(2, drawDeleteJobs)
 	add(2, func(t *rapid.T) operation { return promoteOp{drawQueue(t), drawID(t)} })
 	add(2, drawExtend)
 	add(1, func(t *rapid.T) operation { return setClockOp{of(t, someSteps)} })
@@ -231,6 +232,14 @@ func drawRequeue(t *rapid.T) operation {
 		o.N = rapid.IntRange(1, 3).Draw(t, "n")
 		return o
 	}
+	for range rapid.IntRange(1, 3).Draw(t, "ids") {
+		o.IDs = append(o.IDs, drawID(t))
+	}
+	return o
+}
+
+func drawDeleteJobs(t *rapid.T) operation {
+	o := deleteJobsOp{At: drawQueue(t), State: of(t, append([]duly.State{duly.StateNone}, duly.States[:]...))}
 	for range rapid.IntRange(1, 3).Draw(t, "ids") {
 		o.IDs = append(o.IDs, drawID(t))
 	}

@@ -112,6 +112,7 @@ type plantedBug struct {
 	requeue   func(*duly.RequeueParams)
 	configure func(*duly.QueueConfig)
 	purge     func(n int) int
+	deletion  func(*duly.State)
 	wait      func(bool) bool
 	err       func(error) error
 	ignored   string // name of the operation that does nothing
@@ -194,6 +195,7 @@ func plantedBugs() []plantedBug {
 		{name: "IgnoresPause", ignored: "pause"},
 		{name: "IgnoresResume", ignored: "resume"},
 		{name: "DestroysNothing", ignored: "destroy"},
+		{name: "DeletesInAnyState", deletion: func(state *duly.State) { *state = duly.StateNone }},
 		{name: "IgnoresARate", configure: func(c *duly.QueueConfig) { c.Rate = duly.Rate{} }},
 		{name: "PurgesOneMore", purge: func(n int) int {
 			if n > 0 {
@@ -369,6 +371,15 @@ func (b *buggy) Requeue(ctx context.Context, q duly.QueueRef, p duly.RequeuePara
 		b.bug.requeue(&p)
 	}
 	return b.Engine.Requeue(ctx, q, p)
+}
+
+func (b *buggy) DeleteJobs(
+	ctx context.Context, q duly.QueueRef, ids []string, state duly.State,
+) ([]error, error) {
+	if b.bug.deletion != nil {
+		b.bug.deletion(&state)
+	}
+	return b.Engine.DeleteJobs(ctx, q, ids, state)
 }
 
 func (b *buggy) Purge(ctx context.Context, q duly.QueueRef, state duly.State, n int) (int, error) {

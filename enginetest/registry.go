@@ -41,6 +41,7 @@ func subjects() []subject {
 		{"Retry", retryTests()},
 		{"Dead", deadTests()},
 		{"Requeue", requeueTests()},
+		{"DeleteJobs", deleteJobsTests()},
 		{"TTL", ttlTests()},
 		{"Order", orderTests()},
 		{"OrderKey", orderKeyTests()},

@@ -325,6 +325,17 @@ func (e *sharded) Delete(ctx context.Context, q duly.QueueRef, id string) error 
 	return e.Engine.Delete(ctx, q, e.known(q, id))
 }
 
+// DeleteJobs implements contract.Operator.
+func (e *sharded) DeleteJobs(
+	ctx context.Context, q duly.QueueRef, ids []string, state duly.State,
+) ([]error, error) {
+	known := make([]string, len(ids))
+	for i, id := range ids {
+		known[i] = e.known(q, id)
+	}
+	return e.Engine.DeleteJobs(ctx, q, known, state)
+}
+
 // Update implements contract.Operator.
 func (e *sharded) Update(ctx context.Context, q duly.QueueRef, id string, u duly.Update) error {
 	return e.Engine.Update(ctx, q, e.known(q, id), u)

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ func topicGroupTests() []test {
 		{"SettingsApplyToEveryMessage", []string{"C12.85"}, Options{}, groupSettings},
 		{"RefusesOperationsOfQueues", []string{"C12.78", "C12.86"}, Options{}, groupRefuses},
 		{"SupportsTheOperationsOfAQueue", []string{"C12.77"}, Options{}, groupOperations},
+		{"DeletesMessagesByIDs", []string{"C12.77", "C4.103", "C4.104"}, Options{}, groupDeletions},
 		{"InvalidGroupNamesAreRefused", []string{"C12.76"}, Options{}, groupBadNames},
 		{"NumberPerTopicIsAtMost100", []string{"C12.178"}, Options{}, groupBound},
 		{"PositionsOfAnotherTopicAreInvalid", []string{"C12.114", "C12.77"}, Options{}, groupForeignPositions},
@@ -159,6 +161,7 @@ func callsOf(s *scene, ref duly.QueueRef) map[string]error {
 		"stats":     errOf(s.Engine.Stats(s.ctx, ref)),
 		"config":    errOf(s.Engine.Config(s.ctx, ref)),
 		"delete":    s.Engine.Delete(s.ctx, ref, id),
+		"deletion":  errOf(s.Engine.DeleteJobs(s.ctx, ref, []string{id}, duly.StateNone)),
 		"requeue":   errOf(s.Engine.Requeue(s.ctx, ref, duly.RequeueParams{N: 1})),
 		"purge":     errOf(s.Engine.Purge(s.ctx, ref, duly.StateReady, 0)),
 		"configure": s.Engine.Configure(s.ctx, ref, duly.QueueConfig{MaxLeased: 1}),
@@ -341,6 +344,44 @@ func groupOperations(s *scene) {
 	g.sizes(duly.Sizes{Delayed: 1, Leased: 2})
 }
 
+// groupDeletions deletes messages by ID: one in each state, one that is gone, and one beyond the cursor.
+func groupDeletions(s *scene) {
+	g := s.group("g")
+	ids := s.send("a", "b", "c", "d", "e", "f")
+	ds := g.reserve(5)
+	g.bury(ds[1], "broken")
+	g.release(ds[2])
+	g.snooze(ds[3], time.Hour)
+	s.must("ack", g.settle(duly.SettleRequest{Receipt: ds[4].Receipt, As: duly.Ack}))
+	states := []duly.State{duly.StateLeased, duly.StateDead, duly.StateReady, duly.StateDelayed}
+
+	for i, state := range states {
+		wanted := states[(i+1)%len(states)]
+		g.conflicts("deletion of a message that is "+state.String(), g.deleteJobs(wanted, ids[i])[0], state)
+	}
+	errs := g.deleteJobs(duly.StateDead, ids...)
+	for i, state := range states {
+		if state == duly.StateDead {
+			s.must("deletion of a dead message", errs[i])
+		} else {
+			g.conflicts("deletion of a message that is "+state.String(), errs[i], state)
+		}
+	}
+	s.refused("deletion of an acked message", errs[4], duly.CodeNotFound)
+	s.refused("deletion beyond the cursor", errs[5], duly.CodeConflict)
+	g.gone(ids[1])
+	g.sizes(duly.Sizes{Leased: 1, Ready: 1, Delayed: 1})
+
+	// The time of the snoozed message comes, but no step runs.
+	s.Advance(time.Hour)
+	g.conflicts("deletion of a due message", g.deleteJobs(duly.StateDelayed, ids[3])[0], duly.StateReady)
+	for i, err := range g.deleteJobs(duly.StateNone, ids[0], ids[2], ids[3]) {
+		s.must("deletion in any state of number "+strconv.Itoa(i), err)
+	}
+	g.lost("ack of a deleted message", g.settle(duly.SettleRequest{Receipt: ds[0].Receipt, As: duly.Ack}))
+	g.delivers("f")
+}
+
 func groupBadNames(s *scene) {
 	s.send("a")
 	s.topicUnchanged("operations with invalid group names", func() {
@@ -384,6 +425,7 @@ func groupForeignPositions(s *scene) {
 	for _, id := range []string{other, "order-17", duly.NewNumber().String()} {
 		s.names("get "+id, errOf(g.Engine.Get(g.ctx, g.ref(), id)), duly.CodeInvalid, "id")
 		s.names("delete "+id, g.Engine.Delete(g.ctx, g.ref(), id), duly.CodeInvalid, "id")
+		s.names("deletion of "+id, g.deleteJobs(duly.StateDead, id)[0], duly.CodeInvalid, "id")
 		s.names("requeue "+id, g.requeue(id).Err, duly.CodeInvalid, "id")
 	}
 

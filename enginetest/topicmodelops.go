@@ -271,6 +271,12 @@ func (o topicJobOp) play(p *pair) {
 	switch o.Do {
 	case "delete":
 		p.both("delete "+id, func(s side) (string, error) { return "", s.in("").Delete(p.ctx, ref, id) })
+	case "delete dead", "delete ready":
+		state, _ := contract.ParseState(strings.TrimPrefix(o.Do, "delete "))
+		p.both(o.Do+" "+id, func(s side) (string, error) {
+			errs, err := s.in("").DeleteJobs(p.ctx, ref, []string{id}, state)
+			return errorTexts(errs), err
+		})
 	case "requeue":
 		p.both("requeue "+id, func(s side) (string, error) {
 			results, err := s.in("").Requeue(p.ctx, ref, duly.RequeueParams{IDs: []string{id}})

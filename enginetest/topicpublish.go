@@ -237,6 +237,7 @@ func publishNames(s *scene) {
 		"resume":    t.Engine.Resume(t.ctx, t.ref()),
 		"destroy":   t.Engine.Destroy(t.ctx, t.ref()),
 		"delete":    t.Engine.Delete(t.ctx, t.ref(), "x"),
+		"deletion":  errOf(t.Engine.DeleteJobs(t.ctx, t.ref(), []string{"x"}, duly.StateNone)),
 		// The queue of the same call has a job, which must not be leased.
 		"reserve": errOf(t.Engine.Reserve(t.ctx, duly.ReserveParams{Queues: []string{"q", theTopic}, Max: 2})),
 		"wait":    errOf(t.Engine.Wait(t.ctx, duly.WaitParams{Queues: []string{"q", theTopic}})),

@@ -124,6 +124,10 @@ func TestCloseWaitsForCalls(t *testing.T) {
 			_, err := e.Delayed(ctx, q, contract.DelayedParams{})
 			return err
 		},
+		"deletion": func(ctx context.Context, e *httpengine.Engine) error {
+			_, err := e.DeleteJobs(ctx, q, []string{"x"}, duly.StateDead)
+			return err
+		},
 		"delayed message": func(ctx context.Context, e *httpengine.Engine) error {
 			_, err := e.DelayedMessage(ctx, q, "", "x")
 			return err

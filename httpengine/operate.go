@@ -2,6 +2,7 @@ package httpengine
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
@@ -14,6 +15,34 @@ const purgeStep = 10_000
 // Delete implements contract.Operator.
 func (e *Engine) Delete(ctx context.Context, q duly.QueueRef, id string) error {
 	return e.onJob(ctx, q, id, request{method: "DELETE"})
+}
+
+// DeleteJobs implements contract.Operator.
+func (e *Engine) DeleteJobs(
+	ctx context.Context, q duly.QueueRef, ids []string, state duly.State,
+) ([]error, error) {
+	if err := e.beginQueue(q); err != nil {
+		return nil, err
+	}
+	defer e.calls.Done()
+	if err := contract.ValidateDeleteJobs(ids, state); err != nil {
+		return nil, err
+	}
+
+	return sendValid(ids, func(id *string) error { return contract.ValidateID(*id) },
+		func(ids []string) ([]error, error) { return e.deleteJobs(ctx, q, ids, state) },
+		func(_ *string, err error) error { return err })
+}
+
+func (e *Engine) deleteJobs(ctx context.Context, q duly.QueueRef, ids []string, state duly.State) ([]error, error) {
+	body := wire.DeleteJobsForm.Append(nil, wire.DeleteJobs{IDs: ids, State: state})
+	r := request{method: "POST", path: e.queuePath(q) + "/jobs/delete", body: body}
+	errs, err := change(ctx, e, r, wire.ResultsForm.ReadAnswer)
+	// The results belong to the IDs by their order, so their number must be equal.
+	if err == nil && len(errs) != len(ids) {
+		err = e.link.malformed(fmt.Sprintf("has %d results for %d IDs", len(errs), len(ids)))
+	}
+	return errs, err
 }
 
 // Update implements contract.Operator.

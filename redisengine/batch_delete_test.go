@@ -85,6 +85,62 @@ func TestBatchedDeletesMatchSingleOnes(t *testing.T) {
 	}
 }
 
+// TestDeletionsOfOneStateShareACall checks that concurrent deletions share a script call if they want
+// the same state, and that each caller gets its own results.
+func TestDeletionsOfOneStateShareACall(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, 0)
+	g.batcher = &g.batchers().Remove
+	for _, j := range []duly.Job{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}, {ID: "later", Delay: time.Hour}} {
+		j.Queue = "q"
+		if r, err := g.e.Push(t.Context(), []duly.Job{j}); err != nil || r[0].Err != nil {
+			t.Fatal(r, err)
+		}
+	}
+	calls := []struct {
+		state duly.State
+		ids   []string
+		want  []error
+	}{
+		{duly.StateNone, []string{"a"}, []error{nil}},
+		{duly.StateReady, []string{"c", "later", "none"}, []error{nil, duly.ErrConflict, duly.ErrNotFound}},
+		{duly.StateNone, []string{"none", "b"}, []error{duly.ErrNotFound, nil}},
+		{duly.StateReady, []string{"later", "d", "c"}, []error{duly.ErrConflict, nil, duly.ErrNotFound}},
+	}
+
+	g.hold()
+	answers := make([]chan []error, len(calls))
+	for i, c := range calls {
+		g.there(i)
+		answers[i] = make(chan []error, 1)
+		go func() {
+			errs, err := g.e.DeleteJobs(t.Context(), duly.Q("q"), c.ids, c.state)
+			if err != nil {
+				t.Errorf("deletion of %q: %v", c.ids, err)
+			}
+			answers[i] <- errs
+		}()
+		g.there(i + 1)
+	}
+	counts := g.calls(func() {
+		g.open()
+		for i, c := range calls {
+			errs := <-answers[i]
+			for k, err := range errs {
+				if !errors.Is(err, c.want[k]) {
+					t.Errorf("deletion of %s of %q returned %v, want %v", c.ids[k], c.ids, err, c.want[k])
+				}
+			}
+		}
+	})
+	if n := counts["FCALL"]; n != 2 {
+		t.Errorf("%d script calls, want 2", n)
+	}
+	if st := g.stats(); st.Sizes != (duly.Sizes{Delayed: 1}) || st.Counters.Deleted != 4 {
+		t.Errorf("the queue has %+v, %+v", st.Sizes, st.Counters)
+	}
+}
+
 // TestDeleteOfALeasedJobWakesAWaiter checks that the delete of a leased job makes another job
 // deliverable that max_leased held back, and wakes a waiter for it.
 func TestDeleteOfALeasedJobWakesAWaiter(t *testing.T) {

@@ -114,6 +114,16 @@ func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error
 	return e.calls.Delete(ctx, ref, id)
 }
 
+// DeleteJobs implements contract.Operator.
+func (e *Engine) DeleteJobs(
+	ctx context.Context, ref duly.QueueRef, ids []string, state duly.State,
+) ([]error, error) {
+	if ref.IsGroup() {
+		return e.topicCalls.DeleteMessages(ctx, ref, ids, state)
+	}
+	return e.calls.DeleteJobs(ctx, ref, ids, state)
+}
+
 // Promote implements contract.Operator.
 func (e *Engine) Promote(ctx context.Context, ref duly.QueueRef, id string) error {
 	if err := notForGroup(ref, "promote"); err != nil {

@@ -144,7 +144,7 @@ func TestShardsRejectCallsOfAnotherConfiguration(t *testing.T) {
 		args []string
 	}{
 		{store.ScriptReserve, []string{s.Limits, "10", "0", "1000", "0"}},
-		{store.ScriptDelete, []string{s.Limits, codec.Alias("x")}},
+		{store.ScriptDelete, []string{s.Limits, "", codec.Alias("x")}},
 		{store.ScriptStep, []string{s.Limits}},
 		{store.ScriptPush, []string{s.Limits, "", "", "0", "", "", "", "0", "1", "0123456789abcdef", "record"}},
 		{store.ScriptSettle, []string{s.Limits, "0123456789abcdef"}},

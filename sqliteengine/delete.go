@@ -34,6 +34,81 @@ func (e operatorAPI) Delete(ctx context.Context, ref duly.QueueRef, id string) e
 	return nil
 }
 
+// DeleteJobs implements contract.Operator. It is one operation of a transaction.
+func (e operatorAPI) DeleteJobs(
+	ctx context.Context, ref duly.QueueRef, ids []string, state duly.State,
+) ([]error, error) {
+	if err := contract.ValidateDeleteJobs(ids, state); err != nil {
+		return nil, err
+	}
+
+	d := &deletion{ref: ref, ids: copyList(ctx, ids), state: state}
+	if err := e.onQueue(ctx, ref, spaceNone, d.run); err != nil {
+		return nil, err
+	}
+
+	// Handlers of deleted jobs are canceled only after the commit.
+	if len(d.deleted) > 0 && contract.MayRun(state) {
+		e.cancels.Publish(ref.Normal().Namespace, contract.Canceled{Queue: ref.Name, IDs: d.deleted})
+	}
+	return d.errs, nil
+}
+
+// deletion is one call to DeleteJobs.
+type deletion struct {
+	ref     duly.QueueRef
+	ids     []string
+	state   duly.State // StateNone for any state
+	errs    []error    // the result of each ID
+	deleted []string
+}
+
+// run deletes the jobs in order. It may run more than once.
+func (d *deletion) run(t *tx, q *queue) error {
+	d.errs, d.deleted = make([]error, len(d.ids)), nil
+	for i, id := range d.ids {
+		err := d.delete(t, q, id)
+		if err == nil {
+			d.deleted = append(d.deleted, id)
+		}
+
+		// Any other error fails the whole call.
+		d.errs[i] = err
+		if failureOnly(err) != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// delete deletes one job. q is nil for an unknown queue.
+func (d *deletion) delete(t *tx, q *queue, id string) error {
+	if err := contract.ValidateID(id); err != nil {
+		return err
+	}
+	if q == nil {
+		return contract.NotFound(d.ref, id)
+	}
+	j, err := q.findJob(t, id)
+	if err != nil {
+		return err
+	}
+	if j == nil {
+		return q.notFound(t, id)
+	}
+
+	if d.state != duly.StateNone {
+		is, err := j.currentState(t)
+		if err != nil {
+			return err
+		}
+		if is != d.state {
+			return contract.WrongState(id, is, d.state)
+		}
+	}
+	return j.deleteCounted(t)
+}
+
 // WatchCancels implements contract.CancelWatcher. It reports only deletions of this process,
 // because no other process can change the file.
 func (e operatorAPI) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {

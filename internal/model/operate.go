@@ -60,6 +60,61 @@ func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error
 	return nil
 }
 
+// DeleteJobs implements contract.Operator.
+func (e *Engine) DeleteJobs(
+	ctx context.Context, ref duly.QueueRef, ids []string, state duly.State,
+) ([]error, error) {
+	if err := contract.ValidateDeleteJobs(ids, state); err != nil {
+		return nil, err
+	}
+	q, err := e.beginOn(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	defer e.end()
+
+	var deleted []string
+	errs := make([]error, len(ids))
+	for i, id := range ids {
+		if errs[i] = e.deleteIn(q, ref, id, state); errs[i] == nil {
+			deleted = append(deleted, id)
+		}
+	}
+
+	// Workers may still run the deleted jobs (C4.97).
+	if len(deleted) > 0 && contract.MayRun(state) {
+		e.cancels.Publish(ref.Normal().Namespace, contract.Canceled{Queue: ref.Name, IDs: deleted})
+	}
+	return errs, nil
+}
+
+// deleteIn deletes a job that is in a state by the clock. StateNone means any state.
+func (e *Engine) deleteIn(q *queue, ref duly.QueueRef, id string, state duly.State) error {
+	if err := contract.ValidateID(id); err != nil {
+		return err
+	}
+	if err := q.checkID(id); err != nil {
+		return err
+	}
+	_, now := e.now()
+	s, j := q.lookUp(id)
+	if j != nil {
+		j = s.alive(j, now)
+	}
+
+	switch {
+	case j == nil && q.beyond(id):
+		return contract.NotBeyondCursor(ref, id)
+	case j == nil:
+		return q.missing(ref, id)
+	}
+	if is := s.stateNow(j, now); state != duly.StateNone && is != state {
+		return contract.WrongState(id, is, state)
+	}
+	s.delete(j, now)
+	return nil
+}
+
 func (s *shard) delete(j *job, now int64) {
 	// A done job was already counted as acked. A job counts only once in the sum pushed = acked +
 	// deleted + … (C4.59).

@@ -41,7 +41,7 @@ var (
 	ReadyForm      = Form[bool]((*fields).ready)
 	SettleForm     = Form[Items[duly.SettleRequest]]((*fields).settle)
 	ExtendForm     = Form[Extend]((*fields).extend)
-	// ResultsForm answers a settle or an extend: the error of each item, nil for success.
+	// ResultsForm answers a settle, an extend or a deletion: the error of each item, nil for success.
 	ResultsForm = Form[[]error]((*fields).results)
 
 	CanceledAskForm = Form[CanceledAsk]((*fields).canceledAsk)
@@ -63,7 +63,8 @@ var (
 	RequeuedForm = Form[[]duly.RequeueResult]((*fields).requeued)
 	PurgeForm    = Form[Purge]((*fields).purge)
 	// PurgedForm has the number of deleted jobs.
-	PurgedForm = Form[int]((*fields).purged)
+	PurgedForm     = Form[int]((*fields).purged)
+	DeleteJobsForm = Form[DeleteJobs]((*fields).deleteJobs)
 )
 
 // The forms of topics and their groups.

@@ -86,6 +86,8 @@ func FuzzRequests(f *testing.F) {
 		judge(err)
 		_, err = PurgeForm.ReadRequest(text)
 		judge(err)
+		_, err = DeleteJobsForm.ReadRequest(text)
+		judge(err)
 		_, err = ReadCheck(text)
 		judge(err)
 		_, err = NewTokenForm.ReadRequest(text)

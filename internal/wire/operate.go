@@ -68,6 +68,18 @@ func (f *fields) purged(n *int) {
 	f.int("purged", n, required, "", "How many jobs were deleted.")
 }
 
+// DeleteJobs is the request of a deletion by IDs. Without a State, it deletes jobs in any state.
+type DeleteJobs struct {
+	IDs   []string
+	State duly.State
+}
+
+func (f *fields) deleteJobs(d *DeleteJobs) {
+	f.request("DeleteJobs")
+	texts(f, "ids", &d.IDs, duly.MaxBatch, required, `minItems:"1" maxItems:"1000"`, "The IDs of the jobs.")
+	enum(f, "state", &d.State, optional, anyState, "Delete only jobs that are in this state. Default: in any state.")
+}
+
 // ReadEmpty reads the request of an operation without parameters: nothing, or an empty
 // object.
 func ReadEmpty(text string) error {

@@ -49,6 +49,8 @@ func requests() []message {
 		{"update", UpdateForm.Append(nil, duly.Update{Delay: &hour, Tries: 2}), reads(UpdateForm.ReadRequest)},
 		{"requeue", RequeueForm.Append(nil, duly.RequeueParams{N: 3}), reads(RequeueForm.ReadRequest)},
 		{"purge", PurgeForm.Append(nil, Purge{State: duly.StateDead, N: 3}), reads(PurgeForm.ReadRequest)},
+		{"delete jobs", DeleteJobsForm.Append(nil, DeleteJobs{IDs: []string{"a"}, State: duly.StateDead}),
+			reads(DeleteJobsForm.ReadRequest)},
 		{"config", ConfigForm.Append(nil, duly.QueueConfig{Defaults: duly.Defaults{Tries: 1}, MaxJobs: 3}),
 			reads(ConfigForm.ReadRequest)},
 		{"check", CheckForm.Append(nil, true), reads(ReadCheck)},

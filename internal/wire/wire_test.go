@@ -87,6 +87,8 @@ func TestEveryRequestSurvivesTheWire(t *testing.T) {
 	read(t, "requeue", rq)(RequeueForm.ReadRequest(string(RequeueForm.Append(nil, rq))))
 	pg := Purge{State: duly.StateDead, N: 3}
 	read(t, "purge", pg)(PurgeForm.ReadRequest(string(PurgeForm.Append(nil, pg))))
+	dj := DeleteJobs{IDs: []string{"a", "b"}, State: duly.StateDead}
+	read(t, "delete jobs", dj)(DeleteJobsForm.ReadRequest(string(DeleteJobsForm.Append(nil, dj))))
 	cfg := duly.QueueConfig{Shards: 1,
 		Defaults: duly.Defaults{Tries: 1, MaxStalls: duly.None, Backoff: "fixed:5s", Lease: time.Second,
 			TTL: duly.None},

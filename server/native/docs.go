@@ -211,6 +211,16 @@ var (
 		Errors: []duly.Code{duly.CodeNotFound},
 	}
 
+	deleteJobsDoc = route.Doc{
+		ID: "deleteJobs", Summary: "Delete jobs by their ids",
+		Text: "In any state, or only in the given state at the time of the call. A job in another state stays, and " +
+			"its result is a conflict that names its state. A repeat is safe.",
+		Request: wire.DeleteJobsForm, Answer: wire.ResultsForm,
+		Errors:        []duly.Code{duly.CodeTooLarge},
+		Example:       `{"ids":["order:3"],"state":"delayed"}`,
+		ExampleAnswer: `{"results":[{"ok":true}]}`,
+	}
+
 	destroyQueueDoc = route.Doc{
 		ID: "destroyQueue", Summary: "Destroy a queue",
 		Text:   "Deletes the queue with every job, counter and setting. A repeat is safe.",

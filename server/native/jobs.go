@@ -105,6 +105,18 @@ func (a *API) remove(c *route.Call, q duly.QueueRef) error {
 	return a.engine.Delete(c.Context(), q, c.PathValue("id"))
 }
 
+func (a *API) removeMany(c *route.Call) error {
+	d, err := route.Read(c, wire.DeleteJobsForm.ReadRequest)
+	if err != nil {
+		return err
+	}
+	errs, err := a.engine.DeleteJobs(c.Context(), queue(c), d.IDs, d.State)
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, wire.ResultsForm.Append(c.Out(), errs))
+}
+
 func (a *API) promote(c *route.Call, q duly.QueueRef) error {
 	return a.engine.Promote(c.Context(), q, c.PathValue("id"))
 }

@@ -129,6 +129,10 @@ func (a *API) jobRoutes(maxBody int64) []route.Route {
 			Method: "DELETE", Path: one, Access: auth.Produce, MaxBody: noBody,
 			Handler: a.plain(a.remove), Doc: deleteJobDoc,
 		},
+		{
+			Method: "POST", Path: queue + "/jobs/delete", Access: auth.Produce, MaxBody: idsBody,
+			Handler: a.removeMany, Doc: deleteJobsDoc,
+		},
 		// The last route, because the examples of the page run from top to bottom.
 		{
 			Method: "DELETE", Path: queue, Access: auth.Admin, MaxBody: noBody,

@@ -223,6 +223,41 @@ func (m *migratingEngine) Delete(ctx context.Context, q duly.QueueRef, id string
 	return m.inBoth(func(e contract.Engine) error { return e.Delete(ctx, q, id) })
 }
 
+// DeleteJobs implements contract.Operator. A job in the old pool counts, so the new pool gets only the
+// IDs that the old pool has deleted or does not have.
+func (m *migratingEngine) DeleteJobs(
+	ctx context.Context, q duly.QueueRef, ids []string, state duly.State,
+) ([]error, error) {
+	errs, err := m.old.DeleteJobs(ctx, q, ids, state)
+	if err != nil {
+		return nil, err
+	}
+
+	var rest []string
+	var indexes []int
+	for i, err := range errs {
+		if err == nil || errors.Is(err, duly.ErrNotFound) {
+			rest, indexes = append(rest, ids[i]), append(indexes, i)
+		}
+	}
+	if len(rest) == 0 {
+		return errs, nil
+	}
+
+	more, err := m.new.DeleteJobs(ctx, q, rest, state)
+	for k, i := range indexes {
+		deleted := errs[i] == nil
+		switch {
+		case err != nil:
+			errs[i] = partial(err)
+		// After a deletion in the old pool, the ID of another job in the new one is no error.
+		case !deleted || !errors.Is(more[k], duly.ErrNotFound) && !errors.Is(more[k], duly.ErrConflict):
+			errs[i] = more[k]
+		}
+	}
+	return errs, nil
+}
+
 // Update implements contract.Operator.
 func (m *migratingEngine) Update(ctx context.Context, q duly.QueueRef, id string, u duly.Update) error {
 	return m.eitherErr(func(e contract.Engine) error { return e.Update(ctx, q, id, u) })

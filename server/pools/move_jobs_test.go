@@ -192,6 +192,46 @@ func TestRequeueByCountStartsWithOldPool(t *testing.T) {
 	}
 }
 
+// A deletion by IDs finds the jobs of both pools. An ID of both pools means the job of the old one.
+func TestDeleteJobsDuringMove(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "orders")
+	die := func(id string) {
+		t.Helper()
+		r.pushJob(duly.Job{ID: id})
+		_, receipts := r.reserve(1, "q")
+		errs, err := r.Settle(t.Context(), "shop", []duly.SettleRequest{{Receipt: receipts[0], As: duly.Bury}})
+		r.must(errors.Join(append(errs, err)...))
+	}
+	die("old")
+	die("both")
+	r.pushJob(duly.Job{ID: "old-later", Delay: time.Hour})
+	r.move("shop", "orders")
+	die("new")
+	r.pushJob(duly.Job{ID: "new-later", Delay: time.Hour})
+	other := duly.Job{Namespace: "shop", Queue: "q", ID: "both", Delay: time.Hour}
+	if results, err := r.engines["orders"].Push(t.Context(), []duly.Job{other}); err != nil || results[0].Err != nil {
+		t.Fatal(results, err)
+	}
+
+	ids := []string{"new", "old-later", "none", "old", "new-later", "both", "old"}
+	for _, call := range []struct {
+		state duly.State
+		want  []error
+	}{
+		{duly.StateDead, []error{nil, duly.ErrConflict, duly.ErrNotFound, nil, duly.ErrConflict, nil, duly.ErrNotFound}},
+		{duly.StateNone, []error{duly.ErrNotFound, nil, duly.ErrNotFound, duly.ErrNotFound, nil, nil, duly.ErrNotFound}},
+	} {
+		errs, err := r.DeleteJobs(t.Context(), shop, ids, call.state)
+		r.must(err)
+		for i, want := range call.want {
+			if !errors.Is(errs[i], want) {
+				t.Errorf("deletion of %s in the state %s: %v, want %v", ids[i], call.state, errs[i], want)
+			}
+		}
+	}
+}
+
 // A server drops the state of a move after its end, and of the ended move after orphanWindow.
 func TestMoveStateIsDropped(t *testing.T) {
 	t.Parallel()

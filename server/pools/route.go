@@ -204,6 +204,11 @@ func (r *Pools) Delete(ctx context.Context, q duly.QueueRef, id string) error {
 	return r.doWithEngine(ctx, q, func(e contract.Engine) error { return e.Delete(ctx, q, id) })
 }
 
+// DeleteJobs implements contract.Operator.
+func (r *Pools) DeleteJobs(ctx context.Context, q duly.QueueRef, ids []string, state duly.State) ([]error, error) {
+	return withEngine(ctx, r, q, func(e contract.Engine) ([]error, error) { return e.DeleteJobs(ctx, q, ids, state) })
+}
+
 // Update implements contract.Operator.
 func (r *Pools) Update(ctx context.Context, q duly.QueueRef, id string, u duly.Update) error {
 	return r.doWithEngine(ctx, q, func(e contract.Engine) error { return e.Update(ctx, q, id, u) })

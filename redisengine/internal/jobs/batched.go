@@ -47,10 +47,16 @@ type Batched struct {
 	// job's own. Only Reserves with the same lease share a batch.
 	share *share
 	lease int64
+	// state is the state of the jobs to delete, StateNone for any. Only deletes with the same state
+	// share a batch.
+	state duly.State
 }
 
 // sameLease reports whether two Reserves can share a batch.
 func sameLease(a, b *Batched) bool { return a.lease == b.lease }
+
+// sameState reports whether two deletes can share a batch.
+func sameState(a, b *Batched) bool { return a.state == b.state }
 
 // batchedPool reuses calls with their channels and the memory for their arguments.
 var batchedPool = sync.Pool{New: func() any { return &Batched{} }}
@@ -65,7 +71,7 @@ func newBatched(items int) *Batched {
 // free returns a call to the pool. Its sender must not use it any more.
 func (c *Batched) free() {
 	c.CallArgs.Reset()
-	c.waited, c.Apply, c.share, c.lease, c.Bytes = false, nil, nil, 0, 0
+	c.waited, c.Apply, c.share, c.lease, c.state, c.Bytes = false, nil, nil, 0, duly.StateNone, 0
 	batchedPool.Put(c)
 }
 
@@ -107,7 +113,8 @@ func (e *Jobs) batchArgs(q *catalog.Queue, calls []*Batched, before ...string) [
 type BatchReply struct {
 	items   []rueidis.RedisMessage // for pushes: answers for items that were not simply created
 	from    int                    // for pushes: the index of the caller's first item in the batch
-	Lost    []int                  // for settles and deletes: indexes of receipts that are not current, or of unknown IDs
+	Lost    []int                  // for settles and deletes: indexes of receipts that are not current, or of IDs that were not deleted
+	states  []duly.State           // for deletes: the states of the jobs of Lost, StateNone for an unknown ID
 	durable error                  // set if the change was stored but not confirmed
 	closed  bool                   // for settles: whether the caller has to close the other shards of the queue
 }

@@ -38,7 +38,7 @@
 //	spread.go, consumers.go   the shard of a push, and stored names of consumers
 //	batched.go                the calls of many callers as one
 //	push_plan.go, push.go     Push
-//	settle.go                 Settle, Extend and Delete
+//	settle.go, delete.go      Settle, Extend and Delete
 //	reserve.go                Reserve
 //	group.go                  the batches of groups
 //	jobs.go                   New

@@ -139,7 +139,7 @@ func (e *Jobs) sendGroupSettle(q *catalog.Queue, s *catalog.Shard) func(context.
 		}
 		// shareLost walks callers and indexes together.
 		slices.Sort(lost)
-		shareLost(calls, lost, durable, r.ClosedByLimiter)
+		shareLost(calls, BatchReply{Lost: lost, durable: durable, closed: r.ClosedByLimiter})
 		return nil
 	}
 }

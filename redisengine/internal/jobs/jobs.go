@@ -26,6 +26,7 @@ func newBatchers(e *Jobs, q *catalog.Queue, s *catalog.Shard) *Batchers {
 	store.InitBatcher(e.Store, &b.Push, e.sendPush(q, s))
 	store.InitBatcher(e.Store, &b.Settle, e.sendSettle(q, s))
 	store.InitBatcher(e.Store, &b.Remove, e.sendDelete(q, s))
+	b.Remove.Together = sameState
 	store.InitBatcher(e.Store, &b.Reserve, e.sendReserve(q, s))
 	b.Reserve.Together = sameLease
 	return b

@@ -16,54 +16,6 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Delete implements contract.Operator. Concurrent deletes share a script call.
-func (e *Jobs) Delete(ctx context.Context, ref duly.QueueRef, id string) error {
-	if err := contract.ValidateID(id); err != nil {
-		return err
-	}
-	if err := e.Admit(ctx, ref); err != nil {
-		return err
-	}
-
-	there := false
-	err := e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
-		if q == nil {
-			return nil
-		}
-		j := newBatched(1)
-		j.Args = append(j.Args, codec.Alias(id))
-		j.Apply = func(r BatchReply) { there = len(r.Lost) == 0 }
-		return join(ctx, &e.Batchers(q, q.Shards[contract.ShardOf(id, len(q.Shards))]).Remove, j)
-	})
-
-	switch {
-	case err != nil:
-		return err
-	case !there:
-		return contract.NotFound(ref, id)
-	}
-
-	// A worker may be running the job, and should stop.
-	e.cancels.Report(ref.Normal(), id)
-	return nil
-}
-
-// sendDelete returns the sender of batched deletes.
-func (e *Jobs) sendDelete(q *catalog.Queue, s *catalog.Shard) func(context.Context, []*Batched) error {
-	return func(ctx context.Context, calls []*Batched) error {
-		args := append(make([]string, 0, 1+len(calls)), s.Limits)
-		for _, c := range calls {
-			args = append(args, c.Args...)
-		}
-		r, err := e.Call(ctx, q, s, store.ScriptDelete, args...)
-		if err != nil {
-			return err
-		}
-		readLost(calls, r.Rest, nil, false)
-		return nil
-	}
-}
-
 // Settle implements duly.Engine.
 func (e *Jobs) Settle(ctx context.Context, namespace string, outcomes []duly.SettleRequest) ([]error, error) {
 	if err := e.checkReceipts(ctx, namespace, len(outcomes)); err != nil {
@@ -345,23 +297,29 @@ func readLost(calls []*Batched, places []rueidis.RedisMessage, durable error, cl
 	for i := range places {
 		lost[i] = int(codec.Integer(&places[i])) - 1
 	}
-	shareLost(calls, lost, durable, closed)
+	shareLost(calls, BatchReply{Lost: lost, durable: durable, closed: closed})
 }
 
 // shareLost gives each caller its lost items. The indexes into the batch count from 0 and are in
-// order. Each caller gets a part of the slice, with its own indexes. If the limiter has closed the
+// order. Each caller gets a part of the slices, with its own indexes. If the limiter has closed the
 // shard, the first caller closes the others.
-func shareLost(calls []*Batched, lost []int, durable error, closed bool) {
+func shareLost(calls []*Batched, all BatchReply) {
 	from := 0
 	for i, c := range calls {
 		n := 0
-		for n < len(lost) && lost[n] < from+c.Items {
+		for n < len(all.Lost) && all.Lost[n] < from+c.Items {
 			// The slice is reused: each index is changed once, by its owner.
-			lost[n] -= from
+			all.Lost[n] -= from
 			n++
 		}
-		c.Apply(BatchReply{Lost: lost[:n], durable: durable, closed: closed && i == 0})
-		lost, from = lost[n:], from+c.Items
+
+		part := all
+		part.Lost, part.closed = all.Lost[:n], all.closed && i == 0
+		if all.states != nil {
+			part.states, all.states = all.states[:n], all.states[n:]
+		}
+		c.Apply(part)
+		all.Lost, from = all.Lost[n:], from+c.Items
 	}
 }
 

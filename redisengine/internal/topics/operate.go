@@ -20,37 +20,129 @@ func (e *Topics) DeleteMessage(ctx context.Context, ref duly.QueueRef, id string
 	if err := contract.ValidateID(id); err != nil {
 		return err
 	}
-	if err := e.admitGroup(ctx, ref); err != nil {
+	errs, err := e.DeleteMessages(ctx, ref, []string{id}, duly.StateNone)
+	if err != nil {
 		return err
 	}
+	return errs[0]
+}
 
-	ref = ref.Normal()
-	word := "none"
-	err := e.WithGroup(ctx, ref, func(q *catalog.Queue) error {
-		shard, p, err := e.place(ref, id)
-		s := q.Shard(shard)
-		if err != nil || s == nil {
+// DeleteMessages deletes messages that a group holds, or dead copies. StateNone means any state.
+func (e *Topics) DeleteMessages(
+	ctx context.Context, ref duly.QueueRef, ids []string, state duly.State,
+) ([]error, error) {
+	if err := contract.ValidateDeleteJobs(ids, state); err != nil {
+		return nil, err
+	}
+	if err := e.admitGroup(ctx, ref); err != nil {
+		return nil, err
+	}
+
+	d := &deletion{ids: newIDs(e, ref, ids), state: state, results: make([]error, len(ids))}
+	err := e.WithGroup(ctx, d.ids.ref, func(q *catalog.Queue) error { return d.run(ctx, q) })
+
+	// Workers may be running the messages.
+	if len(d.deleted) > 0 && contract.MayRun(state) {
+		e.cancels.Report(d.ids.ref, d.deleted...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d.results, nil
+}
+
+// deletion is the state of one DeleteMessages.
+type deletion struct {
+	ids     idList
+	state   duly.State
+	results []error
+	deleted []string
+}
+
+func (d *deletion) run(ctx context.Context, q *catalog.Queue) error {
+	wanted := ""
+	if d.state != duly.StateNone {
+		wanted = d.state.String()
+	}
+	return d.ids.eachShard(q, func(i int, err error) { d.results[i] = err }, func(shard int, all []int) error {
+		args := append([]string{wanted}, d.ids.placesAt(all)...)
+		reply, err := d.ids.e.CallGroup(ctx, q, q.Shards[shard], store.ScriptGroupDelete, args...)
+		if err != nil {
 			return err
 		}
-		r, err := e.CallGroup(ctx, q, s, store.ScriptGroupDelete, p.String())
-		if err == nil {
-			word = codec.Text(&r.Rest[0])
+		for k, i := range all {
+			id, ref := d.ids.list[i], d.ids.ref
+			switch word := codec.Text(&reply.Rest[k]); word {
+			case "ok":
+				d.deleted = append(d.deleted, id)
+			case "beyond":
+				d.results[i] = contract.NotBeyondCursor(ref, id)
+			case "none":
+				d.results[i] = contract.NoMessage(ref, id)
+			default:
+				d.results[i] = contract.WrongState(id, codec.State(&reply.Rest[k]), d.state)
+			}
 		}
-		return err
+		return nil
 	})
+}
 
-	switch {
-	case err != nil:
-		return err
-	case word == "beyond":
-		return contract.NotBeyondCursor(ref, id)
-	case word == "none":
-		return contract.NoMessage(ref, id)
+// idList has the IDs of a call on messages of a group.
+type idList struct {
+	e      *Topics
+	ref    duly.QueueRef
+	list   []string
+	places []messages.Place
+	done   []bool // whether each ID has its answer
+}
+
+func newIDs(e *Topics, ref duly.QueueRef, ids []string) idList {
+	return idList{e: e, ref: ref.Normal(), list: ids, places: make([]messages.Place, len(ids)),
+		done: make([]bool, len(ids))}
+}
+
+// eachShard calls do for each shard, with the indexes of its IDs. It calls refuse for each bad ID. A
+// retry skips the IDs that an earlier attempt has answered.
+func (l *idList) eachShard(
+	q *catalog.Queue, refuse func(i int, err error), do func(shard int, all []int) error,
+) error {
+	byShard := make([][]int, len(q.Shards))
+	for i, id := range l.list {
+		shard, p, err := l.e.place(l.ref, id)
+		if err == nil && shard >= len(q.Shards) {
+			err = contract.NoMessage(l.ref, id)
+		}
+		if bad := contract.ValidateID(id); bad != nil {
+			err = bad
+		}
+		if l.places[i] = p; err != nil {
+			refuse(i, err)
+		} else if !l.done[i] {
+			byShard[shard] = append(byShard[shard], i)
+		}
 	}
 
-	// A worker may be running the message.
-	e.cancels.Report(ref, id)
+	for shard, all := range byShard {
+		if len(all) == 0 {
+			continue
+		}
+		if err := do(shard, all); err != nil {
+			return err
+		}
+		for _, i := range all {
+			l.done[i] = true
+		}
+	}
 	return nil
+}
+
+// placesAt returns the places of some IDs as arguments of a script.
+func (l *idList) placesAt(indexes []int) []string {
+	args := make([]string, len(indexes))
+	for k, i := range indexes {
+		args[k] = l.places[i].String()
+	}
+	return args
 }
 
 // PurgeMessages deletes up to n messages of one state; n = 0 means all of them.
@@ -108,13 +200,12 @@ func (e *Topics) RequeueMessages(ctx context.Context, ref duly.QueueRef,
 	if err := e.admitGroup(ctx, ref); err != nil {
 		return nil, err
 	}
-	r := &requeue{e: e, ref: ref.Normal(), results: make([]duly.RequeueResult, len(p.IDs)),
-		done: make([]bool, len(p.IDs))}
+	r := &requeue{e: e, ref: ref.Normal(), ids: newIDs(e, ref, p.IDs), results: make([]duly.RequeueResult, len(p.IDs))}
 	err = e.WithGroup(ctx, r.ref, func(q *catalog.Queue) error {
 		if p.N > 0 {
 			return r.oldest(ctx, q, p.N)
 		}
-		return r.byID(ctx, q, p.IDs)
+		return r.byID(ctx, q)
 	})
 	if err != nil {
 		return nil, err
@@ -126,46 +217,23 @@ func (e *Topics) RequeueMessages(ctx context.Context, ref duly.QueueRef,
 type requeue struct {
 	e       *Topics
 	ref     duly.QueueRef
+	ids     idList
 	results []duly.RequeueResult
-	done    []bool // whether each requested ID has its answer
 }
 
-func (r *requeue) byID(ctx context.Context, q *catalog.Queue, ids []string) error {
-	byShard := make([][]int, len(q.Shards))
-	places := make([]messages.Place, len(ids))
-	for i, id := range ids {
-		shard, p, err := r.e.place(r.ref, id)
-		if err == nil && shard >= len(q.Shards) {
-			err = contract.NoMessage(r.ref, id)
-		}
-		if bad := contract.ValidateID(id); bad != nil {
-			err = bad
-		}
-		if places[i] = p; err != nil {
-			r.results[i] = duly.RequeueResult{ID: id, Err: err}
-			// A retry skips the IDs that an earlier attempt has answered.
-		} else if !r.done[i] {
-			byShard[shard] = append(byShard[shard], i)
-		}
-	}
-
-	for shard, all := range byShard {
-		if len(all) == 0 {
-			continue
-		}
-		args := []string{"0"}
-		for _, i := range all {
-			args = append(args, places[i].String())
-		}
+func (r *requeue) byID(ctx context.Context, q *catalog.Queue) error {
+	refuse := func(i int, err error) { r.results[i] = duly.RequeueResult{ID: r.ids.list[i], Err: err} }
+	return r.ids.eachShard(q, refuse, func(shard int, all []int) error {
+		args := append([]string{"0"}, r.ids.placesAt(all)...)
 		reply, err := r.e.CallGroup(ctx, q, q.Shards[shard], store.ScriptGroupRequeue, args...)
 		if err != nil {
 			return err
 		}
 		for k, i := range all {
-			r.results[i], r.done[i] = r.result(q, shard, ids[i], reply, k), true
+			r.results[i] = r.result(q, shard, r.ids.list[i], reply, k)
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // result reads one answer. If id is empty, it derives the ID from the place in the answer.
@@ -195,8 +263,8 @@ func (r *requeue) oldest(ctx context.Context, q *catalog.Queue, n int) error {
 		if err != nil || len(ids) == 0 {
 			return err
 		}
-		r.results, r.done = make([]duly.RequeueResult, len(ids)), make([]bool, len(ids))
-		if err := r.byID(ctx, q, ids); err != nil {
+		r.ids, r.results = newIDs(r.e, r.ref, ids), make([]duly.RequeueResult, len(ids))
+		if err := r.byID(ctx, q); err != nil {
 			return err
 		}
 		// A copy that another call has requeued since is not an error.
