@@ -2,11 +2,14 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 func jobCommand(a *app) *cobra.Command {
@@ -93,9 +96,53 @@ func deleteJob(ctx context.Context, s *session, q duly.QueueRef, id string) erro
 }
 
 func jobDeleteCommand(a *app) *cobra.Command {
-	return a.forJobs("delete QUEUE ID…", "Delete jobs in any state", "deleted",
-		`Running jobs are deleted too: their receipts become invalid, and their workers cancel the handlers at once.`,
-		`  duly job delete emails welcome-4711`, deleteJob)
+	state := ""
+	cmd := a.command("delete QUEUE ID…", "Delete jobs, in any state or in one",
+		`Running jobs are deleted too: their receipts become invalid, and their workers cancel the handlers at once. With
+--state, a job that is in another state stays.`,
+		`  duly job delete emails welcome-4711
+  duly job delete emails welcome-4711 welcome-4712 --state dead`,
+		func(ctx context.Context, p *printer, args []string) (err error) {
+			wanted := duly.StateNone
+			if state != "" {
+				if wanted, err = contract.ParseState(state); err != nil {
+					return err
+				}
+			}
+			return a.withEngine(ctx, func(s *session) error { return a.deleteJobs(ctx, p, s, args[0], args[1:], wanted) })
+		})
+
+	cmd.Args = takesArgs("QUEUE", "ID…")
+	cmd.ValidArgsFunction = a.completeQueues(1)
+	cmd.Flags().StringVar(&state, "state", "", "delete only jobs in this `state`: delayed, ready, blocked, leased, dead or done")
+	completeValues(cmd, "state", stateNames()...)
+	return cmd
+}
+
+// deleteJobs deletes jobs by ID. If a call fails, its IDs and the later ones have its error.
+func (a *app) deleteJobs(
+	ctx context.Context, p *printer, s *session, queue string, ids []string, state duly.State,
+) error {
+	var results []error
+	for part := range slices.Chunk(ids, duly.MaxBatch) {
+		errs, err := s.DeleteJobs(ctx, s.queue(queue), part, state)
+		if err != nil {
+			results = append(results, slices.Repeat([]error{err}, len(ids)-len(results))...)
+			break
+		}
+		results = append(results, errs...)
+	}
+
+	next := 0
+	return a.forEach(ctx, p, ids, "deleted job", func(id string) error {
+		err := a.jobError(ctx, s, results[next], queue, id)
+		next++
+		// The other hints of a conflict are about an operation in any state.
+		if e := new(*duly.Error); errors.As(err, e) && (*e).State != duly.StateNone {
+			err = withHint(err, "see the job: %s job get %s %s", a.program(), shellQuote(queue), shellQuote(id))
+		}
+		return err
+	})
 }
 
 // forJobs returns a command that calls do for each of several jobs. done is the

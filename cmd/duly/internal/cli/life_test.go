@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // firstWord returns the first word of an output.
@@ -191,11 +193,65 @@ func TestJobCommands(t *testing.T) {
 	r.do("reserve", "q", "--receipts")
 	r.do("job", "promote", "q", "one")
 	r.do("job", "update", "q", "one", "--priority", "1")
+	r.do("job", "delete", "q", "one", "three", "two", "--state", "dead")
+	r.do("job", "delete", "q", "one", "--state", "alive")
 	r.do("job", "delete", "q", "one", "three", "two")
 	r.do("job", "delete", "q", "one")
 	r.do("job")
 	r.do("job", "explode")
 	r.golden("job")
+}
+
+// deletesOnce is an engine that is unavailable after one DeleteJobs.
+type deletesOnce struct {
+	unclosable
+	calls int
+}
+
+func (e *deletesOnce) DeleteJobs(
+	ctx context.Context, q duly.QueueRef, ids []string, state duly.State,
+) ([]error, error) {
+	if e.calls++; e.calls > 1 {
+		return nil, duly.ErrUnavailable
+	}
+	return e.unclosable.DeleteJobs(ctx, q, ids, state)
+}
+
+// C15.58: job delete with a state leaves the jobs in other states. It deletes more jobs than one call may have, and
+// prints what it has deleted before an error.
+func TestJobDeleteOfAState(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	args := []string{"job", "delete", "q", "--state", "ready"}
+	for i := range duly.MaxBatch + 3 {
+		id := fmt.Sprint("job-", i)
+		job := duly.Job{Queue: "q", ID: id}
+		// One job of each call is in another state.
+		if i%duly.MaxBatch == 1 {
+			job.Delay = time.Hour
+		}
+		if results, err := r.engine.Push(t.Context(), []duly.Job{job}); err != nil || results[0].Err != nil {
+			t.Fatal(results, err)
+		}
+		args = append(args, id)
+	}
+
+	r.open = func() contract.Engine { return &deletesOnce{unclosable: unclosable{r.engine}} }
+	code, stdout, stderr := r.run(args...)
+	if n := strings.Count(stdout, "deleted job"); code != exitFailed || n != duly.MaxBatch-1 ||
+		!strings.Contains(stderr, `job "job-1" is delayed, not ready`) || !strings.Contains(stderr, "unavailable") {
+		t.Errorf("exit %d, %d jobs are deleted, %q", code, n, stderr)
+	}
+	r.open = nil
+	code, stdout, stderr = r.run(args...)
+	if n := strings.Count(stdout, "deleted job"); code != exitFailed || n != 2 ||
+		strings.Count(stderr, "not_found") != duly.MaxBatch-1 || strings.Count(stderr, "conflict") != 2 {
+		t.Errorf("exit %d, %d jobs are deleted, %q", code, n, stderr[:min(len(stderr), 1000)])
+	}
+	stats, err := r.engine.Stats(t.Context(), duly.Q("q"))
+	if err != nil || stats.Sizes != (duly.Sizes{Delayed: 2}) {
+		t.Errorf("the sizes are %+v, %v", stats.Sizes, err)
+	}
 }
 
 // C15.20: dead list, requeue, purge.
