@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -93,12 +94,9 @@ var actions = []action{
 		},
 	},
 	{
-		name: "delete", api: "DELETE " + apiJob, access: auth.Produce, jobs: true,
-		done:    [2]string{"1 job is deleted.", "%d jobs are deleted."},
+		name: "delete", api: "POST " + apiQueue + "/jobs/delete", access: auth.Produce, jobs: true,
+		done: [2]string{"1 job is deleted.", "%d jobs are deleted."}, run: deleteJobs,
 		confirm: func(t *target) string { return t.question("Delete the job %s?", "Delete %d jobs") },
-		run: func(ctx context.Context, e contract.Engine, t *target) error {
-			return t.each(func(id string) error { return e.Delete(ctx, t.queue, id) })
-		},
 	},
 }
 
@@ -112,7 +110,7 @@ type target struct {
 	queue duly.QueueRef
 	ids   []string
 	group *failures.Selection // selects the jobs instead of ids
-	// back is the page after the action: a state, job, or "" for the queue. state is set for an action on a whole state.
+	// back is the page after the action: a state, job, or "" for the queue. state is set for an action on jobs of one state.
 	back  string
 	state duly.State
 
@@ -130,26 +128,20 @@ func (t *target) each(operate func(id string) error) error {
 		calls.Go(func() { errs[i] = operate(id); <-room })
 	}
 	calls.Wait()
+	return t.end(errs...)
+}
+
+// end counts the results of jobs. It returns the error of an action that has changed nothing. A step of a group returns
+// no error, because another action may have changed its jobs.
+func (t *target) end(errs ...error) error {
 	for _, err := range errs {
-		t.count(err)
+		if err == nil {
+			t.done++
+			continue
+		}
+		t.failed++
+		t.err = cmp.Or(t.err, err)
 	}
-	return t.end()
-}
-
-func (t *target) count(err error) {
-	if err == nil {
-		t.done++
-		return
-	}
-	t.failed++
-	if t.err == nil {
-		t.err = err
-	}
-}
-
-// end returns the error of an action that has changed nothing. A step of a group returns no error, because another
-// action may have changed its jobs.
-func (t *target) end() error {
 	if t.done > 0 || t.group != nil {
 		return nil
 	}
@@ -161,8 +153,7 @@ func purge(ctx context.Context, e contract.Engine, t *target) error {
 		n, err := e.Purge(ctx, t.queue, t.state, purgeStep)
 		t.done += n
 		if err != nil {
-			t.count(err)
-			return t.end()
+			return t.end(err)
 		}
 		if n < purgeStep {
 			return nil
@@ -173,13 +164,17 @@ func purge(ctx context.Context, e contract.Engine, t *target) error {
 
 func requeue(ctx context.Context, e contract.Engine, t *target) error {
 	results, err := e.Requeue(ctx, t.queue, duly.RequeueParams{IDs: t.ids})
-	if err != nil {
-		return err
-	}
+	errs := make([]error, len(results))
 	for i := range results {
-		t.count(results[i].Err)
+		errs[i] = results[i].Err
 	}
-	return t.end()
+	return cmp.Or(err, t.end(errs...))
+}
+
+// deleteJobs deletes jobs. Those of a group stay if another action has requeued them.
+func deleteJobs(ctx context.Context, e contract.Engine, t *target) error {
+	errs, err := e.DeleteJobs(ctx, t.queue, t.ids, t.state)
+	return cmp.Or(err, t.end(errs...))
 }
 
 // question returns the question before an action: several with the number of jobs, or one with the ID of the only job.
@@ -379,6 +374,9 @@ func (a *action) command(t *target) string {
 		}
 		return "duly dead requeue " + t.queue.Name + " " + jobs
 	default:
+		if t.group != nil {
+			jobs = "--state dead ID…"
+		}
 		return "duly job " + a.name + " " + t.queue.Name + " " + jobs
 	}
 }

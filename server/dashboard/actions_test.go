@@ -73,7 +73,7 @@ func TestJobActions(t *testing.T) {
 		{"requeue", duly.StateDead, duly.StateReady, "dead", "/dead", "1 job is requeued.",
 			"POST /v1/{namespace}/queues/{queue}/requeue"},
 		{"delete", duly.StateReady, duly.StateNone, "ready", "/ready", "1 job is deleted.",
-			"DELETE /v1/{namespace}/queues/{queue}/jobs/{id}"},
+			"POST /v1/{namespace}/queues/{queue}/jobs/delete"},
 	} {
 		queue, id := r.newJob(tt.before)
 		r.audited()

@@ -98,6 +98,7 @@ func (t *target) choose(form url.Values, click time.Time) (err error) {
 		t.ids, err = selected(form)
 		return err
 	}
+	t.state = duly.StateDead
 	if t.group, err = failures.ParseSelection(form.Get); err == nil && t.group.Before == 0 {
 		t.group.Before = click.UnixMilli()
 	}

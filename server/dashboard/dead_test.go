@@ -291,6 +291,7 @@ type groupEngine struct {
 	contract.Engine
 	list    func()
 	requeue func(call int, ids []string) error
+	deletes func(ids []string)
 	calls   int
 }
 
@@ -311,6 +312,15 @@ func (e *groupEngine) Requeue(
 		}
 	}
 	return e.Engine.Requeue(ctx, q, p)
+}
+
+func (e *groupEngine) DeleteJobs(
+	ctx context.Context, q duly.QueueRef, ids []string, state duly.State,
+) ([]error, error) {
+	if e.deletes != nil {
+		e.deletes(ids)
+	}
+	return e.Engine.DeleteJobs(ctx, q, ids, state)
 }
 
 // newGroupRig returns a rig whose dashboard uses a groupEngine.
@@ -363,6 +373,50 @@ func TestGroupActionEndsPartly(t *testing.T) {
 			}
 			if lines := r.audited(); len(lines) != 2 || lines[1].Result != tt.err || lines[1].Done == 0 {
 				t.Errorf("the audit log has %+v", lines)
+			}
+		})
+	}
+}
+
+// C14.61: Delete all of a group leaves a job that somebody else has requeued since it was listed.
+func TestDeleteAllLeavesRequeuedJobs(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		requeued int
+		result   string // on the page of the status
+		status   int
+	}{
+		"One":  {1, "11 jobs are deleted. 1 could not be changed, the first one because: ", http.StatusSeeOther},
+		"All":  {12, " is ready, not dead", http.StatusConflict},
+		"None": {0, "12 jobs are deleted.</p>", http.StatusSeeOther},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, e := newGroupRig(t)
+			r.die("mail", numbered(12)...)
+			b := r.login("admin")
+			e.deletes = func(ids []string) {
+				if tt.requeued == 0 {
+					return
+				}
+				_, err := r.engine.Requeue(t.Context(), duly.QueueRef{Namespace: "shop", Name: "mail"},
+					duly.RequeueParams{IDs: ids[:tt.requeued]})
+				if err != nil {
+					t.Error(err)
+				}
+			}
+
+			form := hidden(b.post("/ui/n/shop/q/mail/delete", url.Values{"fp": {orderGone}}).body, "delete")
+			a := b.post("/ui/n/shop/q/mail/delete", form)
+			page := a.body
+			if a.status == http.StatusSeeOther {
+				page = b.get(a.header.Get("Location")).body
+			}
+			if a.status != tt.status || !strings.Contains(page, tt.result) {
+				t.Errorf("the status is %d: %s", a.status, page)
+			}
+			if got := r.sizes("mail"); got != [2]int64{0, int64(tt.requeued)} {
+				t.Errorf("the numbers of dead and ready jobs are %v", got)
 			}
 		})
 	}

@@ -45,7 +45,7 @@ var pairs = []pair{
 	{"POST /ui/n/{namespace}/q/{queue}/purge", `POST /v1/shop/queues/QUEUE/purge {"state":"ready"}`, duly.StateReady},
 	{"POST /ui/n/{namespace}/q/{queue}/requeue", `POST /v1/shop/queues/QUEUE/requeue {"ids":["ID"]}`, duly.StateDead},
 	{"POST /ui/n/{namespace}/q/{queue}/promote", "POST /v1/shop/queues/QUEUE/jobs/ID/promote", duly.StateDelayed},
-	{"POST /ui/n/{namespace}/q/{queue}/delete", "DELETE /v1/shop/queues/QUEUE/jobs/ID", duly.StateDead},
+	{"POST /ui/n/{namespace}/q/{queue}/delete", `POST /v1/shop/queues/QUEUE/jobs/delete {"ids":["ID"]}`, duly.StateDead},
 }
 
 // callers are the kinds of callers. An account has no token, and may do what the owner may.
