@@ -230,7 +230,7 @@ func (e *store) fireRound(ctx context.Context, ref duly.QueueRef) (fired int, mo
 // endRounds reads the first tick of a queue again. With a pause, due ticks are not fired until the
 // pause ends or another tick is due.
 func (e *store) endRounds(ctx context.Context, ref duly.QueueRef, pause time.Duration) error {
-	until := int64(never)
+	hold := clock.Millis(pause)
 	err := e.change(ctx, func(t *tx) error {
 		q := t.queue(ref)
 		if q == nil {
@@ -239,8 +239,8 @@ func (e *store) endRounds(ctx context.Context, ref duly.QueueRef, pause time.Dur
 
 		// Another schedule may be due before the pause ends.
 		next, ok, err := t.integer(t.stmt("tick_after").Int(1, q.id).Int(2, t.now))
-		if until = t.now + max(1, clock.Millis(pause)); ok {
-			until = min(until, next)
+		if ok {
+			hold = min(hold, next-t.now)
 		}
 		if err != nil {
 			return err
@@ -249,7 +249,7 @@ func (e *store) endRounds(ctx context.Context, ref duly.QueueRef, pause time.Dur
 	})
 
 	if err == nil && pause > 0 {
-		e.notifier.holdTicks(ref, until)
+		e.notifier.holdTicks(ref, time.Duration(hold)*time.Millisecond)
 	}
 	return err
 }

@@ -72,8 +72,8 @@ type queueView struct {
 	floor     heldFloor     // the group that needs the oldest message, for a topic
 	readers   chan struct{} // closed when messages enter the log, for a topic
 
-	stepping bool  // whether a step was requested and has not committed yet
-	tickHold int64 // time until which due ticks are not fired
+	stepping bool          // whether a step was requested and has not committed yet
+	tickHold time.Duration // monotonic time until which due ticks are not fired
 }
 
 // waiter is one Wait call.
@@ -314,7 +314,7 @@ func (h *notifier) nextCheck(v *queueView, now int64, mono time.Duration, waited
 	ahead(v.upcoming.leaseEnd)
 	// Nor does a tick need waiters, except in a manual engine.
 	if waited || !h.e.cfg.Manual {
-		ahead(v.tickAt())
+		ahead(h.tickAt(v, now))
 	}
 	if !waited {
 		return at

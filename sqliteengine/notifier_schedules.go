@@ -3,25 +3,29 @@ package sqliteengine
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/clock"
 )
 
 // Unless the engine is manual, the timer fires due ticks, with or without waiters. The runs wake
 // waiters like other jobs. In a manual engine, a due tick wakes one waiter, whose Reserve fires it.
 
-// tickAt returns when the next tick of the queue can fire.
-func (v *queueView) tickAt() int64 {
+// tickAt returns when the next tick of the queue can fire, or now if it can fire already.
+func (h *notifier) tickAt(v *queueView, now int64) int64 {
 	if v.earliest.tick == never {
 		return never
 	}
-	return max(v.earliest.tick, v.tickHold)
+	// The monotonic clock keeps the pause correct if the wall clock is set.
+	pause := max(0, v.tickHold-h.e.cfg.Clock.Mono())
+	return max(v.earliest.tick, now+clock.Millis(pause))
 }
 
 // tickWaits reports whether a due tick waits for a Reserve or a Step.
 func (h *notifier) tickWaits(v *queueView, now int64) bool {
-	return h.e.cfg.Manual && v.exists && v.tickAt() <= now
+	return h.e.cfg.Manual && v.exists && h.tickAt(v, now) <= now
 }
 
 // applyTicks applies the schedules of a queue's new state.
@@ -41,7 +45,7 @@ func (h *notifier) applyTicks(v *queueView, q *queue) {
 
 // fireDue starts to fire the due ticks of a queue, unless that goes on already.
 func (h *notifier) fireDue(v *queueView, now int64) {
-	if h.e.cfg.Manual || !v.exists || v.tickAt() > now {
+	if h.e.cfg.Manual || !v.exists || h.tickAt(v, now) > now {
 		return
 	}
 	h.startPass(v.key.ref)
@@ -73,7 +77,7 @@ func (h *notifier) passDone(ref duly.QueueRef, err error) {
 
 	now := h.now()
 	if err != nil {
-		v.tickHold = now + contract.FullPause.Milliseconds()
+		v.tickHold = h.e.cfg.Clock.Mono() + contract.FullPause
 		// If the store is down, every pass fails with the same error, so it is logged once.
 		if text := err.Error(); !errors.Is(err, duly.ErrClosed) && text != h.tickWarning {
 			h.tickWarning = text
@@ -102,7 +106,7 @@ func (h *notifier) ticksHeld(ref duly.QueueRef) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	v := h.viewNamed(ref)
-	return v != nil && v.tickHold > h.now()
+	return v != nil && v.tickHold > h.e.cfg.Clock.Mono()
 }
 
 // tickDue reports whether the queue has a due tick, as far as memory shows.
@@ -113,12 +117,12 @@ func (h *notifier) tickDue(ref duly.QueueRef) bool {
 	return v != nil && v.earliest.tick <= h.now()
 }
 
-// holdTicks keeps the due ticks of a queue from being fired until the given time.
-func (h *notifier) holdTicks(ref duly.QueueRef, until int64) {
+// holdTicks keeps the due ticks of a queue from being fired for the given time.
+func (h *notifier) holdTicks(ref duly.QueueRef, pause time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if v := h.viewNamed(ref); v != nil {
-		v.tickHold = until
+		v.tickHold = h.e.cfg.Clock.Mono() + pause
 		h.armFor(v, h.now())
 	}
 }
@@ -131,7 +135,7 @@ func (h *notifier) reserved(refs []duly.QueueRef) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, ref := range refs {
-		if v := h.viewNamed(ref); v != nil && v.tickAt() <= h.now() {
+		if v := h.viewNamed(ref); v != nil && h.tickAt(v, h.now()) <= h.now() {
 			h.startPass(ref)
 		}
 	}

@@ -202,6 +202,33 @@ func TestTicksOfAFullQueueFireAgainAfterAPause(t *testing.T) {
 	})
 }
 
+// C17.93: the pause after full ends by the monotonic clock. A wall clock that is set back does not
+// make it longer.
+func TestPauseOfAFullQueueIgnoresTheWallClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newScheduled(t, false)
+		ctx := t.Context()
+		s.must(s.e.Configure(ctx, duly.Q("q"), duly.QueueConfig{MaxJobs: 1}))
+		_, err := s.e.Push(ctx, []duly.Job{{Queue: "q", ID: "in-the-way",
+			Headers: map[string]string{"duly-tick": "2030-01-01T00:00:00Z", "duly-schedule": "-"}}})
+		s.must(err)
+		s.put("a", "0 1 0 * * *", nil)
+		s.clock.Advance(2 * time.Minute)
+		synctest.Wait()
+		s.ran("the queue is full", "- 0")
+
+		s.clock.Step(-50 * time.Second) // the tick is still due
+		s.must(s.e.Configure(ctx, duly.Q("q"), duly.QueueConfig{MaxJobs: 2}))
+		s.clock.Advance(contract.FullPause - time.Millisecond)
+		synctest.Wait()
+		s.ran("the pause ends 1 ms later", "- 0")
+		s.clock.Advance(time.Millisecond)
+		synctest.Wait()
+		s.ran("the pause has ended", "- 0, a 60")
+	})
+}
+
 // C17.39: a zone that this process does not know stops one schedule, and is logged once per version
 // of the schedule.
 func TestUnknownZoneStopsOneSchedule(t *testing.T) {
