@@ -13,7 +13,8 @@
 //
 // [Suite.TopicModel] does the same for topics and groups. Their tests are in the files topic*.go
 // and run for engines that implement contract.Topics. [Suite.ScheduleModel] does it for
-// schedules, on engines that implement contract.Firer. Their tests are in schedules*.go.
+// schedules, on engines that implement contract.Firer. Their tests are in schedules*.go. A
+// [TickRace] lets many processes fire the same ticks.
 //
 // # How a test is built
 //

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/enginetest"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/faultproxy"
 	"github.com/dulymq/duly/internal/redistest"
@@ -78,37 +80,56 @@ func eachRanOnce(t *testing.T, e *redisengine.Engine, q duly.QueueRef, schedules
 	}
 }
 
-// Two processes step one queue at the same time. The long form has 10 000 ticks.
+// Ten processes, each with a clock and connections of its own, fire the ticks of one queue at the same
+// time. In the second race, one reply in twenty is lost. The long form has 10 000 ticks.
 //
-// C17.89, C17.91, C17.111
-func TestTwoProcessesFireEachTickOnce(t *testing.T) {
+// C17.89, C17.90, C17.91, C17.111, C17.114
+func TestTenProcessesFireEachTickOnce(t *testing.T) {
 	t.Parallel()
-	const schedules = 20
-	rounds, perRound := 8, 2
+	const processes, schedules = 10, 20
+	ticks := 5
 	if long() {
-		rounds, perRound = 100, 5
+		ticks = 500
 	}
+	for _, name := range []string{"AllReplies", "LostReplies"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, prefix := redistest.Shared(t)
+			proxy := faultproxy.Redis(t, server.Addr())
+			race := enginetest.TickRace{Schedules: schedules, Ticks: ticks, Shards: 4, Losses: name == "LostReplies"}
+			for range processes {
+				c := clock.NewFake()
+				e := openAt(t, withPrefix("redis://"+proxy.Addr(), prefix), c)
+				race.Callers = append(race.Callers, enginetest.TickCaller{Engine: e, Clock: c})
+			}
+			race.Direct = openAt(t, withPrefix(server.URL(), prefix), race.Callers[0].Clock.(*clock.Fake))
+			if !race.Losses {
+				race.Run(t)
+				return
+			}
 
-	server, prefix := redistest.Shared(t)
-	c, q := clock.NewFake(), duly.Q("q")
-	processes := []*redisengine.Engine{
-		openAt(t, withPrefix(server.URL(), prefix), c), openAt(t, withPrefix(server.URL(), prefix), c),
+			lost := proxy.Inject(faultproxy.Fault{Do: faultproxy.LoseReply, Times: -1, Match: oneIn(t, 20)})
+			defer lost.Remove() // the engines close without losses
+			race.Run(t)
+			t.Logf("%d replies were lost", lost.Count())
+			if lost.Count() == 0 {
+				t.Error("no reply was lost, so the race proves nothing")
+			}
+		})
 	}
-	must(t, processes[0].Configure(t.Context(), q, duly.QueueConfig{Shards: 4}))
-	for i := range schedules {
-		_, err := processes[0].PutSchedule(t.Context(), q, often(fmt.Sprint("s", i)))
-		must(t, err)
-	}
+}
 
-	for range rounds {
-		c.Advance(time.Duration(perRound) * time.Second)
-		var all sync.WaitGroup
-		for _, e := range processes {
-			all.Go(func() { stepAll(t, e, q) })
-		}
-		all.Wait()
+// oneIn matches one request in n, on average.
+func oneIn(t *testing.T, n int) faultproxy.Match {
+	seed := rand.Uint64()
+	t.Logf("losses by seed %d", seed)
+	var mu sync.Mutex
+	random := rand.New(rand.NewPCG(seed, 0))
+	return func([]string) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return random.IntN(n) == 0
 	}
-	eachRanOnce(t, processes[1], q, schedules, rounds*perRound)
 }
 
 // C17.90, fault S3: the reply of a Fire is lost. The repeated Fire is stale, and the tick has one run.
