@@ -38,8 +38,9 @@ func TestIdleProcessesWithSchedulesSendFewRequests(t *testing.T) {
 	madeSchedules(t, cfg, queues)
 	with := requests()
 	each := func(n int64) float64 { return float64(n) / span.Seconds() / processes }
-	t.Logf("%d requests in %s of %d processes with %d schedules in %d queues, %d without schedules: %.2f and %.2f a second "+
-		"each (at most %g)", with, span, processes, idleSchedules, len(queues), without, each(with), each(without), idleRequests)
+	t.Logf("%d requests in %s of %d processes with %d schedules in %d queues, %d without schedules: %.2f and %.2f a "+
+		"second each (at most %g)", with, span, processes, idleSchedules, len(queues), without, each(with), each(without),
+		idleRequests)
 
 	// A short measurement may contain one more poll, renewal and ping of each process than its share.
 	if most := without + 3*processes; with > most {
