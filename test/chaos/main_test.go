@@ -27,5 +27,7 @@ func TestMain(m *testing.M) {
 		"slowguest":    runSlowGuest,
 		"upkeep":       runUpkeep,
 		"smalldisk":    runSmallDisk,
+		"tickfirer":    runTickFirer,
+		"tickwaiter":   runTickWaiter,
 	})
 }

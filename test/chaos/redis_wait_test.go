@@ -143,16 +143,7 @@ func (x *waitTrial) wokenForEveryShard(why string) {
 
 // blocked returns the number of clients that block on the nodes.
 func (x *waitTrial) blocked() (n int) {
-	x.each(func(node *redistest.Server) {
-		info, err := node.Do(x.Context(), "INFO", "clients")
-		if err != nil {
-			return // the node was killed
-		}
-		_, rest, _ := strings.Cut(info.(string), "blocked_clients:")
-		digits, _, _ := strings.Cut(rest, "\r")
-		k, _ := strconv.Atoi(digits)
-		n += k
-	})
+	x.each(func(node *redistest.Server) { n += blockedClients(x.Context(), node) })
 	return n
 }
 
