@@ -66,6 +66,34 @@ func TestTicksEqualOracle(t *testing.T) {
 	}
 }
 
+// zoneChanges has the numbers of gaps and of overlaps in the years of the oracle.
+var zoneChanges = map[string][2]int{
+	"UTC": {0, 0}, "America/New_York": {20, 20}, "America/Sao_Paulo": {12, 13}, "America/St_Johns": {20, 20},
+	"Europe/London": {20, 20}, "Europe/Berlin": {20, 20}, "Africa/Casablanca": {26, 25}, "Asia/Tehran": {15, 15},
+	"Australia/Lord_Howe": {20, 20}, "Pacific/Apia": {12, 11},
+}
+
+// The oracle meets every gap and overlap of its zones. An older database may have more of them than
+// zoneChanges, because it expects changes that were called off later.
+func TestOracleMeetsEveryChange(t *testing.T) {
+	t.Parallel()
+	for _, name := range oracleZones {
+		var gaps, overlaps int
+		loc := zone(t, name)
+		for _, at := range changes(loc, oracleStart, oracleEnd) {
+			_, before := at.Add(-time.Second).In(loc).Zone()
+			if _, after := at.In(loc).Zone(); after > before {
+				gaps++
+			} else {
+				overlaps++
+			}
+		}
+		if want := zoneChanges[name]; gaps < want[0] || overlaps < want[1] {
+			t.Errorf("%s has %d gaps and %d overlaps, want %d and %d", name, gaps, overlaps, want[0], want[1])
+		}
+	}
+}
+
 // Like TestTicksEqualOracle, with every second of local time. The short form covers three years.
 func TestTicksWithSecondsEqualOracle(t *testing.T) {
 	t.Parallel()

@@ -66,3 +66,32 @@ func TestRepeatedLocalTimeIsReachedOnce(t *testing.T) {
 		}
 	}
 }
+
+// A search for a local time stops at its limit. Without a limit, a date that never comes would be
+// searched for without end.
+func TestSearchStopsAtItsLimit(t *testing.T) {
+	t.Parallel()
+	local := func(year int, month time.Month, day, hour int) int64 {
+		return time.Date(year, month, day, hour, 0, 0, 0, time.UTC).Unix()
+	}
+	for spec, hours := range map[string][2]int{"0 3 29 2 *": {3, 3}, "0 */2 29 2 *": {0, 22}} {
+		e, err := Parse(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next, prev := local(2104, time.February, 29, hours[0]), local(2096, time.February, 29, hours[1])
+		after, before := local(2096, time.March, 1, 0), local(2104, time.February, 28, 0)
+		if got, ok := e.nextLocal(after, next); !ok || got != next {
+			t.Errorf("%s: the next local time is %d, %v, want %d", spec, got, ok, next)
+		}
+		if got, ok := e.nextLocal(after, next-1); ok {
+			t.Errorf("%s: the next local time is %d, after the limit", spec, got)
+		}
+		if got, ok := e.prevLocal(before, prev); !ok || got != prev {
+			t.Errorf("%s: the previous local time is %d, %v, want %d", spec, got, ok, prev)
+		}
+		if got, ok := e.prevLocal(before, prev+1); ok {
+			t.Errorf("%s: the previous local time is %d, before the limit", spec, got)
+		}
+	}
+}
