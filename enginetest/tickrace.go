@@ -32,7 +32,8 @@ type TickRace struct {
 	Losses bool
 }
 
-// TickCaller is a process, or a goroutine of one.
+// TickCaller is a process, or a goroutine of one. Of four callers, two step the queue, the third sweeps
+// as a server does, and the fourth polls. Each of them then reserves runs.
 type TickCaller struct {
 	Engine interface {
 		duly.Engine
@@ -191,6 +192,9 @@ func (r *tickRace) fire(c TickCaller, i int) {
 		}
 	case 2:
 		r.failed("sweep", c.Engine.Sweep(context.Background()))
+	case 3:
+		_, err := c.Engine.Wait(context.Background(), duly.WaitParams{Queues: []string{raceQueue}})
+		r.failed("poll", err)
 	}
 	r.handle(c)
 }

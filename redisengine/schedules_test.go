@@ -97,9 +97,14 @@ func TestTenProcessesFireEachTickOnce(t *testing.T) {
 			server, prefix := redistest.Shared(t)
 			proxy := faultproxy.Redis(t, server.Addr())
 			race := enginetest.TickRace{Schedules: schedules, Ticks: ticks, Shards: 4, Losses: name == "LostReplies"}
-			for range processes {
+			for i := range processes {
 				c := clock.NewFake()
-				e := openAt(t, withPrefix("redis://"+proxy.Addr(), prefix), c)
+				e, err := redisengine.Open(t.Context(), redisengine.Config{
+					URL: withPrefix("redis://"+proxy.Addr(), prefix), Clock: c, Logger: slog.New(slog.DiscardHandler),
+					Manual: i%2 == 1, // the others also fire ticks by their timers
+				})
+				must(t, err)
+				t.Cleanup(func() { e.Close() })
 				race.Callers = append(race.Callers, enginetest.TickCaller{Engine: e, Clock: c})
 			}
 			race.Direct = openAt(t, withPrefix(server.URL(), prefix), race.Callers[0].Clock.(*clock.Fake))

@@ -100,6 +100,11 @@ func (l *losing) Step(ctx context.Context, q duly.QueueRef) (bool, error) {
 
 func (l *losing) Sweep(ctx context.Context) error { return l.answers.lose(l.Engine.Sweep(ctx)) }
 
+func (l *losing) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+	ready, err := l.Engine.Wait(ctx, p)
+	return ready, l.answers.lose(err)
+}
+
 func (l *losing) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
 	runs, err := l.Engine.Reserve(ctx, p)
 	if err = l.answers.lose(err); err != nil {
