@@ -96,6 +96,7 @@ ifeq ($(ARGS),)
 	./$(BIN) bench --data ./bench-data --phases push,take,single,work --backlog-ready 1000000 --backlog-delayed 1000000 --reopen
 	./$(BIN) bench --data ./bench-data --sync-delay 2ms
 	./$(BIN) bench --data ./bench-data --phases lateness --rate 10000 --jobs 100000 --time 20s --repeat 1
+	./$(BIN) bench --data ./bench-data --phases tick-lateness --rate 100
 	$(LONG) -timeout 10m ./test/bench
 	@scripts/bench-http
 	@scripts/bench-redis

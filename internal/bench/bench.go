@@ -37,6 +37,8 @@ type bench struct {
 	offset clockOffset
 	timed  bool // whether offset was measured
 
+	firstTick time.Time // first tick of the schedules of the current run
+
 	progress *ticker
 }
 

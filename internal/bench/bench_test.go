@@ -19,6 +19,7 @@ import (
 type engine struct {
 	contract.Engine
 	topicCalls
+	scheduleCalls
 	slow   time.Duration         // duration of each Push, Reserve and Settle
 	push   func([]duly.Job)      // is called with each Push
 	answer func(*duly.Delivery)  // changes each delivery
@@ -30,11 +31,14 @@ type engine struct {
 	stats  map[string]duly.Stats // statistics of queues at the time at which they were destroyed
 }
 
-type topicCalls = contract.Topics
+type (
+	topicCalls    = contract.Topics
+	scheduleCalls = duly.Scheduler
+)
 
 func newEngine() *engine {
 	m := model.New(model.Config{})
-	return &engine{Engine: m, topicCalls: m, stats: map[string]duly.Stats{}}
+	return &engine{Engine: m, topicCalls: m, scheduleCalls: m, stats: map[string]duly.Stats{}}
 }
 
 // open implements Config.Open. A second open finds the jobs of the first.
@@ -234,7 +238,7 @@ func TestPushUsesBatchesAndSingleOneJobPerCall(t *testing.T) {
 
 func TestLatenessIsZeroOnAnExactClock(t *testing.T) {
 	t.Parallel()
-	for _, phase := range []Phase{Lateness, GroupLateness} {
+	for _, phase := range []Phase{Lateness, GroupLateness, TickLateness} {
 		e := newEngine()
 		cfg := Config{Phases: []Phase{phase}, Load: Load{Rate: 1000, Jobs: 3000}}
 		measure(t, e, cfg, func(t *testing.T, r *Report, err error) {
@@ -287,6 +291,54 @@ func TestAnEarlyJobIsCounted(t *testing.T) {
 			t.Errorf("%d early, want 10", got)
 		}
 	})
+}
+
+func TestTickLatenessCountsFromTheTick(t *testing.T) {
+	t.Parallel()
+	e := newEngine()
+	n := 0
+	e.answer = func(d *duly.Delivery) {
+		if d.Headers[duly.HeaderTick] == "" {
+			return // a comparison of the clocks
+		}
+		tick, err := time.Parse(time.RFC3339Nano, d.Headers[duly.HeaderTick])
+		if err != nil {
+			t.Error(err)
+		}
+		d.Due = tick.Add(time.Hour) // as if the run was pushed that late
+		if n++; n%4 == 0 {
+			d.Now = tick.Add(-time.Millisecond)
+		}
+	}
+	cfg := Config{Phases: []Phase{TickLateness}, Load: Load{Rate: 30, Jobs: 100, Time: 3 * time.Second}}
+	measure(t, e, cfg, func(t *testing.T, r *Report, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		// 30 schedules for 3 s.
+		if got := r.Phases[0]; got.Jobs != 90 || got.Latency.Max != 0 || got.Early != 22 {
+			t.Errorf("%+v, %+v, want 90 jobs, 22 of them early", got, got.Latency)
+		}
+	})
+}
+
+func TestTickLatenessFailsIfSchedulesAreLate(t *testing.T) {
+	t.Parallel()
+	e := newEngine()
+	e.scheduleCalls = lateScheduler{e.scheduleCalls}
+	measure(t, e, Config{Phases: []Phase{TickLateness}}, func(t *testing.T, _ *Report, err error) {
+		if err == nil || !strings.Contains(err.Error(), "choose a lower rate") {
+			t.Errorf("a measurement whose schedules lost ticks: %v", err)
+		}
+	})
+}
+
+// lateScheduler takes so long to store a schedule that its first ticks are over.
+type lateScheduler struct{ duly.Scheduler }
+
+func (s lateScheduler) PutSchedule(ctx context.Context, q duly.QueueRef, sch duly.Schedule) (duly.SchedulePut, error) {
+	time.Sleep(time.Second)
+	return s.Scheduler.PutSchedule(ctx, q, sch)
 }
 
 func TestARunEndsAtItsTimeLimit(t *testing.T) {

@@ -200,6 +200,10 @@ func (c Config) Validate() error {
 	if c.Against.Open != nil && !slices.Contains(c.Phases, Spread) {
 		bad.Add("against", "needs the phase spread: add it to phases")
 	}
+	if slices.Contains(c.Phases, TickLateness) && l.Rate > duly.MaxSchedules {
+		bad.Add("rate", "is %d, may be at most %d in tick-lateness, which has a schedule for each tick of a second", l.Rate,
+			duly.MaxSchedules)
+	}
 	if c.Backlog.Compare && !c.Backlog.Any() {
 		bad.Add("compare", "needs a backlog: set backlog_ready or backlog_delayed")
 	}

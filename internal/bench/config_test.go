@@ -31,6 +31,7 @@ func TestValidateNamesEachInvalidField(t *testing.T) {
 		{"concurrency", Config{Load: Load{Concurrency: 10_001}}},
 		{"body", Config{Load: Load{Body: 64<<20 + 1, Batch: 1}}},
 		{"rate", Config{Load: Load{Rate: 100_001}}},
+		{"rate", Config{Phases: []Phase{TickLateness}, Load: Load{Rate: 10_001}}},
 		{"time", Config{Load: Load{Time: time.Millisecond}}},
 		{"time", Config{Load: Load{Time: 2 * time.Hour}}},
 		{"backlog_ready", Config{Backlog: Backlog{Ready: -1}}},

@@ -30,6 +30,8 @@
 // process's clock. If one clock explains all readings, the offset is zero. Otherwise it is the
 // middle of the possible range, and half the range is the error of a lateness.
 //
+// The run of a tick is due when it is pushed, at the earliest. Its lateness is that of its tick.
+//
 // A job is early if the engine reports a delivery time before the due time, or if its handler
 // started before it by more than the clocks' error.
 //

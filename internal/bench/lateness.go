@@ -49,13 +49,20 @@ type storeDelayed func(f *run, delays []time.Duration) error
 func (b *bench) late(ctx context.Context, r *run, q duly.QueueRef, store storeDelayed) error {
 	// r.start becomes the time at which the first job is due.
 	r.start += lead
-	length := time.Duration(float64(r.total) / float64(b.cfg.Load.Rate) * float64(time.Second))
-	defer r.timed(b.clock, lead+length+grace)()
-
 	begin := r.start
-	err := b.feed(ctx, r, func(f *run) error { return b.schedule(f, begin, store) }, func() error {
-		return b.handle(ctx, r, q, func(d *duly.Delivery) { b.recordLateness(r, d) })
+	return b.untilLate(r, lead, func() error {
+		return b.feed(ctx, r, func(f *run) error { return b.schedule(f, begin, store) }, func() error {
+			return b.handle(ctx, r, q, func(d *duly.Delivery) { b.recordLateness(r, d, d.Due) })
+		})
 	})
+}
+
+// untilLate runs work, which handles all jobs of a run. The first job is due after ahead. untilLate
+// fails if a job is still missing long after its due time.
+func (b *bench) untilLate(r *run, ahead time.Duration, work func() error) error {
+	length := time.Duration(float64(r.total) / float64(b.cfg.Load.Rate) * float64(time.Second))
+	defer r.timed(b.clock, ahead+length+grace)()
+	err := work()
 	if err == nil && r.cut() {
 		return fmt.Errorf("%d of %d jobs were not delivered %s after the last one was due", r.total-r.done.Load(), r.total,
 			duly.FormatDuration(grace))
@@ -63,11 +70,11 @@ func (b *bench) late(ctx context.Context, r *run, q duly.QueueRef, store storeDe
 	return err
 }
 
-// recordLateness records a delivery when its handler starts.
-func (b *bench) recordLateness(r *run, d *duly.Delivery) {
-	late := b.clock.Now().Add(b.offset.ahead).Sub(d.Due)
+// recordLateness records the delivery of a job that is due at a time, when its handler starts.
+func (b *bench) recordLateness(r *run, d *duly.Delivery, due time.Time) {
+	late := b.engineNow().Sub(due)
 	r.latency.Record(late)
-	if d.Now.Before(d.Due) || late < -b.offset.either {
+	if d.Now.Before(due) || late < -b.offset.either {
 		r.early.Add(1)
 	}
 }

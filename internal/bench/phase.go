@@ -44,6 +44,8 @@ const (
 	GroupWork Phase = "group-work"
 	// GroupLateness is Lateness with delayed messages of a topic.
 	GroupLateness Phase = "group-lateness"
+	// TickLateness is Lateness with the runs of Load.Rate schedules that have a tick per second each.
+	TickLateness Phase = "tick-lateness"
 
 	// These phases need a gauge.
 
@@ -78,8 +80,8 @@ func GaugePhases() []Phase {
 
 // AllPhases returns every phase.
 func AllPhases() []Phase {
-	return append(Phases(), Calls, Burst, Publish, Group, GroupWork, GroupLateness, NativePush, NativeTake,
-		NativePublish, NativeGroup, Memory, Idle, Spread)
+	return append(Phases(), Calls, Burst, Publish, Group, GroupWork, GroupLateness, TickLateness, NativePush,
+		NativeTake, NativePublish, NativeGroup, Memory, Idle, Spread)
 }
 
 // needsGauge reports whether a phase measures only the server.
@@ -151,6 +153,8 @@ func specOf(p Phase) spec {
 			native: true, apart: true, paced: true, of: "lateness",
 			measure: (*bench).groupLateness, load: (*bench).loadEmptyTopic,
 		}
+	case TickLateness:
+		return spec{apart: true, paced: true, of: "lateness", measure: (*bench).tickLateness, load: (*bench).loadTicks}
 	case NativePublish:
 		return spec{native: true, measure: (*bench).nativePublish}
 	case NativeGroup:

@@ -56,6 +56,7 @@ const benchLong = `Measures the throughput and the latency of an engine, phase b
   group     only with --phases: reserve and ack batches of a group of a loaded topic
   group-work   the same with a worker that handles batches
   group-lateness   lateness of delayed messages of a topic, with a worker
+  tick-lateness   lateness of the runs of --rate schedules that have a tick per second each, with a worker
 
 With a redis:// URL there are also, by default:
 
@@ -129,7 +130,7 @@ func (b *benchFlags) register(cmd *cobra.Command) {
 	countVar(f, &b.Load.Goroutines, "goroutines", "goroutines of single and both, each with one job per call")
 	countVar(f, &b.concurrency, "concurrency", "concurrent handlers of the worker (default 64; 100 for redis://)")
 	countVar(f, &b.Load.Body, "body", "bytes per body")
-	countVar(f, &b.Load.Rate, "rate", "jobs that become due per second in lateness")
+	countVar(f, &b.Load.Rate, "rate", "jobs that become due per second in lateness, and schedules in tick-lateness")
 	countVar(f, &b.Load.Queues, "queues", "queues that idle waits for")
 	countVar(f, &b.Shards, "shards", "shards of the queue in spread, a power of two up to 256 (default 8)")
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dulymq/duly/internal/bench"
@@ -140,7 +141,7 @@ func benchLoad(r *bench.Report, phase bench.Phase) string {
 		return callers(1, l.Goroutines)
 	case bench.Both:
 		return callers(1, l.Goroutines) + ", " + inFlight
-	case bench.Lateness, bench.GroupLateness:
+	case bench.Lateness, bench.GroupLateness, bench.TickLateness:
 		return countText(int64(l.Rate)) + " due/s, " + inFlight
 	}
 	return inFlight
@@ -178,7 +179,8 @@ func (p *printer) benchPhaseNotes(r *bench.Report, of *bench.Result) {
 	}
 
 	// Only the lateness phases always print the count. In other phases zero early jobs is no result.
-	if of.Phase != bench.Lateness && of.Phase != bench.GroupLateness {
+	lateness := []bench.Phase{bench.Lateness, bench.GroupLateness, bench.TickLateness}
+	if !slices.Contains(lateness, of.Phase) {
 		if of.Early > 0 {
 			p.benchNote(red, "%s: %s came early.", of.Phase, plural(of.Early, "job"))
 		}
