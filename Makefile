@@ -97,7 +97,7 @@ ifeq ($(ARGS),)
 	./$(BIN) bench --data ./bench-data --sync-delay 2ms
 	./$(BIN) bench --data ./bench-data --phases lateness --rate 10000 --jobs 100000 --time 20s --repeat 1
 	./$(BIN) bench --data ./bench-data --phases tick-lateness --rate 100
-	$(LONG) -timeout 10m ./test/bench
+	$(LONG) -timeout 15m ./test/bench
 	@scripts/bench-http
 	@scripts/bench-redis
 	@scripts/bench-cluster
