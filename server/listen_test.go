@@ -165,7 +165,7 @@ func (s *sweeps) Sweep(context.Context) error {
 	return s.err
 }
 
-// C4.75: the server sweeps every 30 s, and at the end of a lease of its own deliveries.
+// C4.75: the server sweeps at its start and every 30 s, and at the end of a lease of its own deliveries.
 func TestServerSweepsInTimeAndWhenLeasesEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -189,18 +189,19 @@ func TestServerSweepsInTimeAndWhenLeasesEnd(t *testing.T) {
 			}
 		}
 
-		advance(29*time.Second, 0)
-		advance(time.Second, 1)
+		advance(0, 1)
+		advance(29*time.Second, 1)
+		advance(time.Second, 2)
 		s.sweep.leased(5 * time.Second)
 		s.sweep.leased(20 * time.Second)
-		advance(4*time.Second, 1)
-		advance(time.Second, 2)
+		advance(4*time.Second, 2)
+		advance(time.Second, 3)
 		s.sweep.leased(time.Millisecond) // allows at most one sweep a second
-		advance(time.Second-time.Millisecond, 2)
-		advance(time.Millisecond, 3)
+		advance(time.Second-time.Millisecond, 3)
+		advance(time.Millisecond, 4)
 		s.sweep.leased(time.Hour)
-		advance(29*time.Second, 3)
-		advance(time.Second, 4)
+		advance(29*time.Second, 4)
+		advance(time.Second, 5)
 		stop()
 		<-done
 	})
@@ -214,9 +215,11 @@ func TestFailedSweepIsLoggedOnce(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { f.sweep.run(ctx); close(done) }()
-	for i := range int64(3) {
-		f.clockUntilTimer()
-		f.clock.Advance(30 * time.Second)
+	for i := range int64(3) { // the first sweep is at the start
+		if i > 0 {
+			f.clockUntilTimer()
+			f.clock.Advance(30 * time.Second)
+		}
 		until(t, "it has swept", func() bool { return m.n.Load() == i+1 })
 	}
 	stop()

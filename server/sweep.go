@@ -14,7 +14,8 @@ import (
 // minSweepGap is the shortest time between two sweeps, however short the leases are.
 const minSweepGap = time.Second
 
-// sweeper sweeps all queues at an interval. It also sweeps when the first lease of this process may
+// sweeper sweeps all queues at its start, and then at an interval. Without the sweep at the start, a
+// server that restarts more often than that would never find a tick or an expired lease. It also sweeps when the first lease of this process may
 // have run out: because its worker may have died, and no other worker may be reserving.
 type sweeper struct {
 	maintainer contract.Maintainer
@@ -32,7 +33,7 @@ type sweeper struct {
 func newSweeper(m contract.Maintainer, c duly.Clock, every time.Duration, log *slog.Logger) *sweeper {
 	return &sweeper{
 		maintainer: m, clock: c, every: every, log: log,
-		next: c.Mono() + every, earlier: make(chan struct{}, 1),
+		next: c.Mono(), earlier: make(chan struct{}, 1),
 	}
 }
 
