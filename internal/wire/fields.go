@@ -1,6 +1,9 @@
 package wire
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // fields processes the fields of one form, which is a JSON object of the API. A form is a method
 // that calls one method of fields per field, in the order of the answer. The same
@@ -53,11 +56,29 @@ const (
 // omits reports whether a writer leaves out a field.
 func (p presence) omits(empty, isNil bool) bool { return p == optional && empty || p == given && isNil }
 
-// writer returns the fields of an object that is appended to dst.
-func writer(dst []byte) fields { return fields{task: writing, dst: append(dst, '{')} }
+// unused holds fields for the next requests and answers. Forms are called by pointer, so without
+// it each of them would allocate its fields.
+var unused = sync.Pool{New: func() any { return new(fields) }}
 
-// end ends the object of a writer and returns the text.
-func (f *fields) end() []byte { return append(f.dst, '}') }
+// writer returns the fields of an object that is appended to dst. The caller calls end.
+func writer(dst []byte) *fields {
+	f := unused.Get().(*fields)
+	f.task, f.dst = writing, append(dst, '{')
+	return f
+}
+
+// end ends the object of a writer and returns the text. The writer must not be used again.
+func (f *fields) end() []byte {
+	dst := append(f.dst, '}')
+	f.free()
+	return dst
+}
+
+// free makes the fields available to another caller.
+func (f *fields) free() {
+	*f = fields{}
+	unused.Put(f)
+}
 
 // write writes the key of a field, with a comma unless it is the first field.
 func (f *fields) write(key string) {

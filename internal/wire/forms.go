@@ -11,7 +11,7 @@ type Form[T any] func(f *fields, v *T)
 // Append appends the JSON of a value.
 func (form Form[T]) Append(dst []byte, v T) []byte {
 	f := writer(dst)
-	form(&f, &v)
+	form(f, &v)
 	return f.end()
 }
 

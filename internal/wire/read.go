@@ -36,14 +36,16 @@ type reader struct {
 
 // parse reads one whole text.
 func parse(text string, mode mode, value func(*fields)) error {
-	f := fields{r: reader{text: text, mode: mode}}
-	r := &f.r
 	// The text is checked once here, so that strings need no check later.
 	if !utf8.ValidString(text) {
 		return contract.Invalid("request", "is not valid UTF-8; send bytes that are not text as base64")
 	}
 
-	value(&f)
+	f := unused.Get().(*fields)
+	defer f.free()
+	r := &f.r
+	r.text, r.mode = text, mode
+	value(f)
 
 	// Only spaces may follow the value.
 	r.space()
