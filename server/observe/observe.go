@@ -87,12 +87,19 @@ func (e *Engine) Namespace() string { return duly.NamespaceOf(e.Engine) }
 
 // Push implements duly.Engine.
 func (e *Engine) Push(ctx context.Context, jobs []duly.Job) (results []duly.PushResult, err error) {
+	// The functions end spans also if the engine panics. One defer for all of them, outside the loop,
+	// allocates nothing.
+	ends := make([]func([]duly.PushResult, error), 0, 4)
+	defer func() {
+		for _, end := range slices.Backward(ends) {
+			end(results, err)
+		}
+	}()
 	for i := range e.observers {
 		if begin := e.observers[i].Pushing; begin != nil {
 			var end func([]duly.PushResult, error)
 			ctx, jobs, end = begin(ctx, jobs)
-			// The function ends a span also if the engine panics.
-			defer func() { end(results, err) }()
+			ends = append(ends, end)
 		}
 	}
 
