@@ -15,8 +15,9 @@ import (
 const minSweepGap = time.Second
 
 // sweeper sweeps all queues at its start, and then at an interval. Without the sweep at the start, a
-// server that restarts more often than that would never find a tick or an expired lease. It also sweeps when the first lease of this process may
-// have run out: because its worker may have died, and no other worker may be reserving.
+// server that restarts more often than that would never find a tick or an expired lease. It also
+// sweeps when the first lease of this process may have run out, because its worker may have died,
+// and no other worker may be reserving.
 type sweeper struct {
 	maintainer contract.Maintainer
 	clock      duly.Clock
