@@ -28,7 +28,7 @@ func TestTicksThroughFailovers(t *testing.T) {
 		group := redistest.NewSentinel(t)
 		failTicksOver(t, group.URL(), group.Servers(), group.AwaitHealthy, func(n int, r *rand.Rand) {
 			if n%2 == 0 {
-				changePrimary(t, group)
+				group.Demote()
 				return
 			}
 			old := group.Primary()

@@ -209,7 +209,7 @@ func TestTopicsThroughFailovers(t *testing.T) {
 		time.Sleep(time.Second)
 		began := at()
 		if n%2 == 0 {
-			changePrimary(t, sentinel)
+			sentinel.Demote()
 		} else {
 			old := sentinel.Failover()
 			old.Restart()
@@ -256,13 +256,6 @@ func TestTopicsThroughFailovers(t *testing.T) {
 	if lost == 0 && proctest.Long() {
 		t.Error("nothing was lost, so the run proves nothing")
 	}
-}
-
-// changePrimary makes another server the primary. The old one accepts writes until the Sentinels
-// change its role. These writes are lost.
-func changePrimary(t *testing.T, sentinel *redistest.Sentinel) {
-	t.Helper()
-	sentinel.Demote()
 }
 
 func inside(windows []window, at int64) bool {
