@@ -84,6 +84,8 @@ func (s Suite) Run(t *testing.T) {
 	if s.adapts(t) {
 		all = append(all, subject{"Adapt", adaptTests()})
 	}
+	// Subjects run in parallel, and the tests of a subject one after the other: hundreds of paused
+	// tests would slow down Quiet, which looks at every goroutine.
 	for _, sub := range all {
 		if s.Subjects != nil && !slices.Contains(s.Subjects, sub.name) {
 			continue
@@ -93,7 +95,6 @@ func (s Suite) Run(t *testing.T) {
 			t.Parallel()
 			for _, c := range sub.tests {
 				t.Run(c.Name, func(t *testing.T) {
-					t.Parallel()
 					s.run(t, c.Options, func(t *testing.T, h *Harness) { play(t, h, c.Func) })
 				})
 			}

@@ -10,8 +10,8 @@
 //
 //	created by net/http.(*Server).Serve in goroutine 7
 //
-// Tests read the dump hundreds of times a second, also under the race detector. The parser
-// therefore uses no regular expressions and reuses one buffer.
+// Tests read the dump hundreds of times a second, also under the race detector. Tests that ask at
+// the same time therefore share a dump, and the parser uses no regular expressions.
 package goroutines
 
 import (
@@ -33,37 +33,80 @@ func Own() ID {
 
 // Busy reports whether a descendant of the root goroutine is running or runnable.
 func Busy(root ID) bool {
-	var busy []ID
-	parents := map[ID]ID{}
-	eachStack(func(stack []byte) {
-		id, state, ok := head(stack)
-		if !ok {
-			return
-		}
-		if parent, ok := creator(stack); ok {
-			parents[id] = parent
-		}
-		switch string(state) {
-		case "running", "runnable", "syscall", "waiting", "copystack", "preempted":
-			busy = append(busy, id)
-		}
-	})
-
-	for _, id := range busy {
-		if descends(id, root, parents) {
+	d := next()
+	for _, id := range d.busy {
+		if d.descends(id, root) {
 			return true
 		}
 	}
 	return false
 }
 
-func descends(id, root ID, parents map[ID]ID) bool {
-	for id = parents[id]; id != 0; id = parents[id] {
+// dump is what a stack dump says about the goroutines.
+type dump struct {
+	once    sync.Once
+	busy    []ID      // running or runnable
+	parents map[ID]ID // the goroutine that created each goroutine
+}
+
+func (d *dump) descends(id, root ID) bool {
+	for id = d.parents[id]; id != 0; id = d.parents[id] {
 		if id == root {
 			return true
 		}
 	}
 	return false
+}
+
+// A dump stops every goroutine for milliseconds. Tests that ask while a dump is taken therefore
+// share the one that follows it.
+var (
+	taking  sync.Mutex // held while a dump is taken
+	waiting sync.Mutex
+	planned = new(dump) // the dump that has not begun
+	text    = make([]byte, 1<<20)
+)
+
+// next returns a dump that began after the call of next.
+func next() *dump {
+	waiting.Lock()
+	d := planned
+	waiting.Unlock()
+
+	d.once.Do(func() {
+		taking.Lock()
+		defer taking.Unlock()
+
+		waiting.Lock()
+		planned = new(dump)
+		waiting.Unlock()
+		d.take()
+	})
+	return d
+}
+
+// take reads the stacks of all goroutines.
+func (d *dump) take() {
+	n := runtime.Stack(text, true)
+	// A full buffer means that the dump was cut off.
+	for ; n == len(text); n = runtime.Stack(text, true) {
+		text = make([]byte, 2*len(text))
+	}
+
+	d.parents = map[ID]ID{}
+	for stack := range bytes.SplitSeq(text[:n], []byte("\n\n")) {
+		id, state, ok := head(stack)
+		if !ok {
+			continue
+		}
+		if parent, ok := creator(stack); ok {
+			d.parents[id] = parent
+		}
+		switch string(state) {
+		case "running", "runnable", "syscall", "waiting", "copystack", "preempted":
+			d.busy = append(d.busy, id)
+		}
+	}
 }
 
 // head parses the first line of a stack and returns the goroutine's number and state.
@@ -93,23 +136,4 @@ func creator(stack []byte) (ID, bool) {
 	_, number, ok := bytes.Cut(line, []byte(" in goroutine "))
 	id, err := strconv.ParseUint(string(number), 10, 64)
 	return ID(id), ok && err == nil
-}
-
-var dump = struct {
-	sync.Mutex
-	b []byte
-}{b: make([]byte, 1<<20)}
-
-// eachStack calls f with the stack of each goroutine in turn.
-func eachStack(f func(stack []byte)) {
-	dump.Lock()
-	defer dump.Unlock()
-	n := runtime.Stack(dump.b, true)
-	// A full buffer means that the dump was cut off.
-	for ; n == len(dump.b); n = runtime.Stack(dump.b, true) {
-		dump.b = make([]byte, 2*len(dump.b))
-	}
-	for stack := range bytes.SplitSeq(dump.b[:n], []byte("\n\n")) {
-		f(stack)
-	}
 }
