@@ -14,9 +14,10 @@ import (
 	"github.com/dulymq/duly/internal/logtest"
 	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/sqliteengine"
+	"github.com/dulymq/duly/test/sqlitetest"
 )
 
-// suite opens an engine on a new file for every test.
+// suite opens an engine on an empty store for every test.
 func suite(cfg sqliteengine.Config) enginetest.Suite {
 	return suiteOf(cfg, func(*sqliteengine.Engine) {})
 }
@@ -25,7 +26,7 @@ func suite(cfg sqliteengine.Config) enginetest.Suite {
 func suiteOf(cfg sqliteengine.Config, change func(*sqliteengine.Engine)) enginetest.Suite {
 	return enginetest.Suite{Bubble: true, New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
 		c, cfg, log := clock.NewFake(), cfg, new(logtest.Log)
-		cfg.Path, cfg.MaxBody, cfg.MaxQueues = filepath.Join(t.TempDir(), "duly.db"), o.MaxBody, o.MaxQueues
+		cfg.Path, cfg.MaxBody, cfg.MaxQueues = sqlitetest.Store(t), o.MaxBody, o.MaxQueues
 		cfg.Clock, cfg.Manual, cfg.Logger = c, !o.Own, log.Logger()
 		e, err := sqliteengine.Open(context.Background(), cfg)
 		if err != nil {

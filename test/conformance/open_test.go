@@ -3,7 +3,6 @@ package conformance_test
 import (
 	"context"
 	"log/slog"
-	"path/filepath"
 	"testing"
 
 	"github.com/dulymq/duly"
@@ -11,6 +10,7 @@ import (
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/sqliteengine"
 	"github.com/dulymq/duly/test/conformance"
+	"github.com/dulymq/duly/test/sqlitetest"
 )
 
 func openModel(_ testing.TB, c duly.Clock, o enginetest.Options) conformance.Owner {
@@ -21,7 +21,7 @@ func openSQLite(t testing.TB, c duly.Clock, o enginetest.Options) conformance.Ow
 	t.Helper()
 	// The suite ends no process, so it need not wait for the disk.
 	e, err := sqliteengine.Open(context.Background(), sqliteengine.Config{
-		Path: filepath.Join(t.TempDir(), "duly.db"), MaxBody: o.MaxBody, MaxQueues: o.MaxQueues, Clock: c, Manual: !o.Own,
+		Path: sqlitetest.Store(t), MaxBody: o.MaxBody, MaxQueues: o.MaxQueues, Clock: c, Manual: !o.Own,
 		Logger: slog.New(slog.DiscardHandler), Synchronous: sqliteengine.SyncNormal,
 	})
 	if err != nil {
