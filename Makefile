@@ -16,7 +16,7 @@ PLATFORMS ?= darwin/arm64 windows/amd64 linux/arm64
 CORES     := $(shell getconf _NPROCESSORS_ONLN)
 TEST      := $(GO) test -count=1 -vet=off -p $(shell echo $$((($(CORES) * 3 + 1) / 2))) -parallel $(shell echo $$((2 * $(CORES))))
 # The packages whose tests take longest begin first, so that no other one waits for them at the end.
-FIRST     := ./redisengine ./sqliteengine ./test/conformance
+FIRST     := ./redisengine ./test/chaos ./sqliteengine ./test/conformance
 # Parts with libraries of their own are modules of their own, which ./... leaves out.
 MODULES   := examples/adaptivelimit test/browser
 # Long suites ask for this variable; without it they run their short form.
@@ -46,7 +46,7 @@ NO_GOROUTINES := /internal/(adaptive|aimd|archtest|archtest/prose|cron|durable|h
 NO_GOROUTINES := $(NO_GOROUTINES)|/cmd/duly/internal/(config|sdnotify)$$|/redisengine/(lua|internal/codec)$$
 NO_GOROUTINES := $(NO_GOROUTINES)|/sqliteengine/internal/(rules|storefile)$$|/server/(describe|webhook/seal)$$|/test/chaos$$
 race: tools-race ## the short tests again, under the race detector
-	$(TEST) -timeout 20m -race -short -gcflags='modernc.org/...=-race=false' $(FIRST) $$($(GO) list ./... | grep -vE '$(NO_GOROUTINES)')
+	$(TEST) -timeout 20m -race -short -gcflags='modernc.org/...=-race=false' $(filter-out ./test/chaos,$(FIRST)) $$($(GO) list ./... | grep -vE '$(NO_GOROUTINES)')
 
 vet: ## go vet
 	$(GO) vet ./...
