@@ -16,6 +16,7 @@ func leaseTests() []test {
 		{"DefaultsToTheJobsLease", []string{"C2.26", "C2.27"}, Options{OneShard: true}, leaseOfJob},
 		{"IsExtendedFromNow", []string{"C4.26", "C1.8"}, Options{}, leaseExtended},
 		{"ExtensionDefaultsToTheJobsLease", []string{"C4.26"}, Options{}, leaseExtendedByDefault},
+		{"ExtensionOfAPlainJobDefaultsToThirtySeconds", []string{"C4.26"}, Options{}, leaseOfPlainJobExtended},
 		{"CanBeExtendedUntilItIsReclaimed", []string{"C1.9", "C4.26"}, Options{}, leaseExtendedLate},
 		{"StalledJobGoesBehindReadyJobs", []string{"C4.34", "C3.9"}, Options{OneShard: true}, leaseStallGoesBehind},
 		{"StallUsesNoTry", []string{"C2.18"}, Options{}, leaseStallUsesNoTry},
@@ -117,6 +118,15 @@ func leaseExtendedByDefault(s *scene) {
 	sameTime(s, "the lease's end", s.get("x").LeaseEnd, s.now().Add(time.Minute))
 	s.Advance(time.Minute + time.Millisecond)
 	same(s, "stalls", s.take().Stalls, 1)
+}
+
+func leaseOfPlainJobExtended(s *scene) {
+	id := s.push(duly.Job{}) // without an option: not even an ID of its own
+	d := s.take()
+	s.Advance(10 * time.Second)
+	s.must("extend", s.extend(d.Receipt, 0))
+	sameTime(s, "the lease's end", s.get(id).LeaseEnd, s.now().Add(duly.DefaultLease))
+	s.ack(d)
 }
 
 func leaseExtendedLate(s *scene) {

@@ -21,7 +21,7 @@ local runs = has_runs() and fetch(run, numbers) or {}
 for i, n in ipairs(numbers) do
   local ended = runs[i] and parse_run(runs[i]).ended or 0
   if held[i] and ended + 1 == deliveries[i] then
-    local own = lease == '0' and (jobs[i] and policy_of(jobs[i]).lease or bare_policy.lease)
+    local own = lease == '0' and (jobs[i] and policy_of(jobs[i]) or policy_at(BARE)).lease
     local ends = ahead(own or tonumber(lease))
     zadd(leased, text_of(ends), n)
     limiter.extend(n, ends)

@@ -1,10 +1,12 @@
-package lua
+package lua_test
 
 import (
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dulymq/duly/redisengine/lua"
 )
 
 // TestScriptsStayBelowTheLimitOfLocals checks that no script has more than 200 locals at once, the limit of a
@@ -18,11 +20,11 @@ func TestScriptsStayBelowTheLimitOfLocals(t *testing.T) {
 			t.Errorf("%s has %d locals at once, at most %d: put helpers between do and end", name, n, most)
 		}
 	}
-	for _, l := range Libraries() {
+	for _, l := range lua.Libraries() {
 		check(l.Name, l.Source)
 	}
-	for _, name := range Names() {
-		check(name, Load(name).Source)
+	for _, name := range lua.Names() {
+		check(name, lua.Load(name).Source)
 	}
 }
 

@@ -311,21 +311,78 @@ func declared(text string) (names []string) {
 var globals = strings.Fields(`redis cmsgpack struct string table math tonumber type ipairs pairs next pcall unpack KEYS ARGV
 	and break do else elseif end false for function if in local nil not or repeat return then true until while`)
 
-// unknown returns names that are used but not declared. It ignores scopes.
+// unknown returns the names that are used outside the scope of their declaration.
 func unknown(source string) (names []string) {
-	source = regexp.MustCompile(`'(?:\\.|[^'\\])*'`).ReplaceAllString(source, "''")
-	known := slices.Clone(globals)
-	for _, declares := range []string{`\blocal (?:function )?(\w+(?:,\s*\w+)*)`, `\bfor ([\w, ]+) (?:=|in)`,
-		`\bfunction[\w. ]*\(([\w, ]*)\)`} {
-		for _, m := range regexp.MustCompile(declares).FindAllStringSubmatch(source, -1) {
-			known = append(known, regexp.MustCompile(`[,\s]+`).Split(m[1], -1)...)
+	_, body, _ := strings.Cut(source, "\n")
+	tokens := luaToken.FindAllString(body, -1)
+	scopes := []map[string]bool{{}}
+	declare := func(name string) { scopes[len(scopes)-1][name] = true }
+	open := func(declared []string) {
+		scopes = append(scopes, map[string]bool{})
+		for _, name := range declared {
+			declare(name)
 		}
 	}
-	source = regexp.MustCompile(`([{,])\s*\w+ = `).ReplaceAllString(source, "$1") // fields of tables
-	for _, m := range regexp.MustCompile(`(^|[^.\w:])([A-Za-z_]\w*)`).FindAllStringSubmatch(source[strings.Index(source,
-		"\n"):], -1) {
-		if !slices.Contains(known, m[2]) && !slices.Contains(names, m[2]) {
-			names = append(names, m[2])
+	use := func(name string) {
+		inScope := func(s map[string]bool) bool { return s[name] }
+		if !slices.Contains(globals, name) && !slices.Contains(names, name) && !slices.ContainsFunc(scopes, inScope) {
+			names = append(names, name)
+		}
+	}
+	// list returns the names from a token up to the last one before an end, and the index of the end.
+	list := func(i int, ends ...string) ([]string, int) {
+		from := i
+		for !slices.Contains(ends, tokens[i]) {
+			i++
+		}
+		return tokens[from:i], i
+	}
+
+	var variables, brackets []string // of a for until its do; open ones
+	tokens = append([]string{"", ""}, append(tokens, "", "")...)
+	for i := 2; i < len(tokens)-2; i++ {
+		switch token := tokens[i]; token {
+		case "{", "(", "[":
+			brackets = append(brackets, token)
+		case "}", ")", "]":
+			brackets = brackets[:len(brackets)-1]
+
+		case "for":
+			variables, i = list(i+1, "=", "in")
+		case "do", "then", "repeat":
+			open(variables)
+			variables = nil
+		case "end", "elseif", "else", "until":
+			scopes = scopes[:len(scopes)-1]
+			if token == "else" {
+				open(nil)
+			}
+
+		case "local":
+			if tokens[i+1] == "function" {
+				declare(tokens[i+2])
+				continue
+			}
+			for declare(tokens[i+1]); tokens[i+2] == ","; declare(tokens[i+1]) {
+				i += 2
+			}
+			i++
+		case "function":
+			name, opening := list(i+1, "(")
+			if len(name) > 0 {
+				use(name[0])
+			}
+			var parameters []string
+			parameters, i = list(opening+1, ")")
+			open(parameters)
+
+		default:
+			isName := token[0] == '_' || token[0]|0x20 >= 'a' && token[0]|0x20 <= 'z'
+			isField := tokens[i-1] == ":" || tokens[i-1] == "." && tokens[i-2] != "."
+			isKey := len(brackets) > 0 && brackets[len(brackets)-1] == "{" && tokens[i+1] == "=" && tokens[i+2] != "="
+			if isName && !isField && !isKey {
+				use(token)
+			}
 		}
 	}
 	return names
@@ -336,6 +393,11 @@ func TestUndeclaredNamesAreFound(t *testing.T) {
 	t.Parallel()
 	if got := unknown("#!lua\nlocal a = b(c, 'd e')\nfor i, v in ipairs(a) do f{x = v} end"); !slices.Equal(got,
 		[]string{"b", "c", "f"}) {
+		t.Errorf("unknown returned %v", got)
+	}
+	if got := unknown("#!lua\nlocal f\ndo\nlocal a, b = 1\nfunction f(c, d) return a .. b .. c end\nend\n" +
+		"if a then local g = 1 elseif g then f() else g = 2 end\nlocal function h(i) if i then return j end end\nb.k = d"); !slices.Equal(
+		got, []string{"a", "g", "j", "b", "d"}) {
 		t.Errorf("unknown returned %v", got)
 	}
 	if got := declared("local a, b = 1\nlocal function c(d)\n  local e = 1\nend\nlocal f,\n  g\n"); !slices.Equal(got,
