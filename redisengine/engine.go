@@ -103,14 +103,14 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 }
 
 // prepare checks that the servers' user has the rights that the engine needs, and
-// loads the engine's functions.
+// loads the functions that every process calls.
 func (e *Engine) prepare(ctx context.Context) error {
 	if err := e.store.Rights(ctx); err != nil {
 		return err
 	}
 	// Provide checks the rights first, because without rights the later calls fail with a less
 	// helpful error.
-	if err := e.store.Link.Provide(ctx, store.FunctionLibraries...); err != nil {
+	if err := e.store.Link.Provide(ctx, store.LibrariesOfOpen()...); err != nil {
 		return err
 	}
 	// The entry keeps other processes from deleting the library that this process uses.

@@ -16,7 +16,10 @@ import (
 type Library struct {
 	Name   string
 	Source string // for FUNCTION LOAD
-	hash   string
+	// Basic says that every process calls the library. Without topics, schedules and Check, a server does not have the
+	// others. Each function costs every call time, because Redis collects garbage after the calls.
+	Basic bool
+	hash  string
 }
 
 // NamePrefix begins the names of all libraries, of this version and of others.
@@ -27,12 +30,14 @@ const NamePrefix = "duly_"
 // library, because a Lua function can have only 200 locals.
 type concern struct {
 	name                  string
+	basic                 bool
 	pieces, rare, scripts []string
 }
 
 var concerns = []concern{
 	{
-		name: "jobs",
+		name:  "jobs",
+		basic: true,
 		pieces: strings.Fields(`
 			guard clock now limits closing limiter version ticks pending policy job sets keys finish find due_at backoff
 			soonest bucket outcome moments marker wake mark_new pushing forward ulid close less behind report counters`),
@@ -73,6 +78,7 @@ var concerns = []concern{
 	},
 	{
 		name:   "registry",
+		basic:  true,
 		pieces: strings.Fields("clock now queue_entry announce"),
 		scripts: strings.Fields(`
 			queue_put queue_set check_list token_put token_limit token_drop token_list token_spend token_give_back
@@ -130,7 +136,7 @@ func (c concern) library() (*Library, error) {
 	// The hash is part of the names, so it is computed from the text without them.
 	text := b.String()
 	sum := sha256.Sum256([]byte(text))
-	l := &Library{hash: hex.EncodeToString(sum[:5])}
+	l := &Library{Basic: c.basic, hash: hex.EncodeToString(sum[:5])}
 	l.Name = NamePrefix + c.name + "_" + l.hash
 	l.Source = "#!lua name=" + l.Name + "\n" + strings.ReplaceAll(text, hashPlace, l.hash)
 	return l, nil

@@ -309,6 +309,11 @@ func (n names) assign(b *strings.Builder, from string) {
 	if len(n.fixed) == 0 {
 		return
 	}
+	// Lua reads a long list faster in one piece.
+	if len(n.fixed) > 8 {
+		fmt.Fprintf(b, "%s = unpack(%s, 1, %d)\n", strings.Join(n.fixed, ", "), from, len(n.fixed))
+		return
+	}
 	values := make([]string, len(n.fixed))
 	for i := range n.fixed {
 		values[i] = fmt.Sprintf("%s[%d]", from, i+1)

@@ -217,20 +217,26 @@ function push_call(args)
   return results
 end
 end
+-- may_be_closed reports whether the shard is closed, or was closed since the last Reserve. For delayed jobs, mark_new
+-- reads more of the tally, which says that as well.
+local function may_be_closed()
+  if waits_new then return closing.opens() end
+  return closing.has_end()
+end
 -- @call
 bound_by(limits)
 vacant = count_room()
 local results = push_call(ARGV)
 trim_ended()
-if holds or blocked_new or due_waits or next(touched) or closing.opens() then
+if holds or blocked_new or due_waits or next(touched) or may_be_closed() then
   flush_last(true)
   wake()
 else
-  -- mark_new begins with the first two, and closing.opens has read the tally.
+  -- mark_new begins with the first two, and may_be_closed has read the tally.
   checked[marker], checked[ready], checked[tally] = true, true, true
   check_kinds()
   mark_new(new_ready, waits_new)
-  flush_last(false)
+  flush_checked()
 end
 write_tally()
 return results

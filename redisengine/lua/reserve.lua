@@ -334,7 +334,7 @@ full, changed, texts = false, false, {}
 local more = forward()
 closing.keep() -- after forward, which may have closed the shard for a time that has passed
 local usual = ahead(lease == '0' and 30000000 or tonumber(lease))
-limiter.begin()
+if adapt then limiter.begin() end
 local numbers, found, runs, delivered, ends, large = take(math.min(tonumber(max), bucket.open()), usual)
 if adapt then
   for i, n in ipairs(numbers) do
@@ -351,12 +351,12 @@ if looks then check_look() end
 check_kinds()
 leave_ready(numbers)
 if delivered > 0 then count('delivered', delivered) end
-flush_last(looks)
+flush_checked()
 bucket.take(delivered)
 if looks then wake() end
 write_tally()
 closing.save()
-limiter.save()
+if adapt then limiter.save() end
 local code, together = full and 2 or more and 1 or 0, table.concat(numbers)
 if looks and (first_tick() or math.huge) <= now then code = code + 4 end
 if has_options() or has_runs() then

@@ -35,8 +35,8 @@
 //
 // # Functions
 //
-// A script with a [Library] is called as a Redis function. [Link.Provide] loads the libraries
-// when the engine opens. A node without the function rejects the call. The link then sends
+// A script with a [Library] is called as a Redis function. [Link.Provide] loads the libraries that
+// every process calls, when the engine opens. A node without the function rejects the call. The link then sends
 // FUNCTION LOAD and EVAL of the script's text in one pipeline. The call runs even if the library
 // can't be loaded, for example while the server's memory is full. The link logs that once.
 //

@@ -41,6 +41,17 @@ var FunctionLibraries = func() (all []*link.Library) {
 	return all
 }()
 
+// LibrariesOfOpen returns the libraries that a process loads when it opens. The first call of
+// another library loads it.
+func LibrariesOfOpen() (basic []*link.Library) {
+	for i, l := range lua.Libraries() {
+		if l.Basic {
+			basic = append(basic, FunctionLibraries[i])
+		}
+	}
+	return basic
+}
+
 // functionLibrary returns the link's copy of a library.
 func functionLibrary(l *lua.Library) *link.Library {
 	at := slices.IndexFunc(FunctionLibraries, func(f *link.Library) bool { return f.Name == l.Name })

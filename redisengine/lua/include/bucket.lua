@@ -5,6 +5,8 @@ do
 local taken, filled_at -- of the rate, once it was read
 local changed          -- whether the call has to store it
 
+bucket.used = false -- whether forget has something to forget
+
 -- finite returns the number that a string encodes. It returns 0 for none, and for a value that Check reports.
 local function finite(text)
   local number = tonumber(text or '0')
@@ -15,6 +17,7 @@ end
 -- contract's Bucket, in the same order.
 local function fill()
   if filled_at == now then return end
+  bucket.used = true
   local b = call('HMGET', tally, 'bucket_taken', 'bucket_at')
   taken, filled_at = finite(b[1]), finite(b[2])
   local elapsed = now - filled_at
@@ -32,7 +35,7 @@ end
 -- allowed returns how many more deliveries the limits allow now.
 local function allowed()
   local n = 1000000
-  limiter.apply()
+  if adapt then limiter.apply() end
   if max_leased ~= -1 then n = math.max(0, max_leased - closing.leased()) end
   if rate ~= -1 then n = math.min(n, math.floor(burst - missing() + 1e-9)) end
   return n
@@ -41,7 +44,7 @@ end
 -- open returns how many more deliveries pause, closing, limits and limiter allow now.
 function bucket.open()
   if paused or closing.opens() then return 0 end
-  return math.min(allowed(), limiter.most())
+  return adapt and math.min(allowed(), limiter.most()) or allowed()
 end
 
 -- open_next returns the same for the next Reserve, whose step ends a probe that has run out. makes_room says that the
@@ -90,8 +93,8 @@ function bucket.save()
 end
 
 function bucket.forget()
-  taken, filled_at, changed = nil, nil, false
+  taken, filled_at, changed, bucket.used = nil, nil, false, false
 end
 end
 -- @call
-bucket.forget()
+if bucket.used then bucket.forget() end

@@ -4,11 +4,15 @@ local function close()
   trim_ended()
   local looks = wakes or holds
   flush_last(looks)
-  local probe = limiter.probe()
-  if probe and not call('ZSCORE', leased, probe) then limiter.left(probe, now) end
+  if adapt then
+    local probe = limiter.probe()
+    if probe and not call('ZSCORE', leased, probe) then limiter.left(probe, now) end
+  end
   if looks then wake() end
   write_tally()
   closing.save()
-  limiter.save()
-  bucket.save()
+  if adapt then
+    limiter.save()
+    bucket.save()
+  end
 end

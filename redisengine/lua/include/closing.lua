@@ -9,20 +9,22 @@ local MOST_CLOSED = 3600000 -- how long a closing lasts at most, also after a st
 local announced   -- the time that the marker announced last; nil: not read yet
 local saved       -- closed_until in the tally, 0 for none
 local till        -- when the shard opens, 0 for none. The time may have passed
-local why         -- the reason of a closing that this call has made
 local copied      -- whether that closing is the one of another shard
 local keeps       -- whether the call stores what is left of the closing
 local limiter_text -- the state of the limiter
 
+closing.used = false -- whether forget has something to forget
+closing.reason = nil -- that of a closing that this call has made
+
 local function read()
-  if announced then return end
+  closing.used = true
   local found
   if adapt then
     found = call('HMGET', tally, 'later', 'closed_until', 'limiter')
   else
     found = call('HMGET', tally, 'later', 'closed_until')
   end
-  announced, saved = tonumber(found[1] or '0') or 0, tonumber(found[2] or '0') or 0
+  announced, saved = found[1] and tonumber(found[1]) or 0, found[2] and tonumber(found[2]) or 0
   till, limiter_text = saved, found[3] or ''
 end
 
@@ -33,7 +35,7 @@ end
 
 -- marked_later returns the last time that was put into the marker. later is set only for an earlier one.
 function closing.marked_later()
-  read()
+  if not announced then read() end
   return announced
 end
 
@@ -43,22 +45,26 @@ end
 
 -- opens returns when the shard opens, false for an open one.
 function closing.opens()
-  read()
-  local at = clip(till, now)
-  return at > 0 and at
+  if not announced then read() end
+  return till > now and clip(till, now)
+end
+
+-- has_end reports whether the shard is closed, or was closed since the last Reserve. It costs less than opens.
+function closing.has_end()
+  return call('HEXISTS', tally, 'closed_until') == 1
 end
 
 -- keep makes save store what is left of the closing. A Reserve does so.
 function closing.keep()
-  read()
-  keeps, till = true, clip(till, now)
+  if not announced then read() end
+  keeps, till = true, till > 0 and clip(till, now) or 0
 end
 
 -- close closes the shard from one time to another. The later end wins, with its reason. It returns that end.
 function closing.close(from, to, reason)
-  read()
+  if not announced then read() end
   keeps, till = true, clip(till, from)
-  if to > till then till, why = to, reason end
+  if to > till then till, closing.reason = to, reason end
   return till
 end
 
@@ -75,19 +81,19 @@ end
 
 -- after returns when the shard would open after close, false for an open one.
 function closing.after(from, to)
-  read()
+  if not announced then read() end
   local at = clip(math.max(clip(till, from), to), now)
   return at > 0 and at
 end
 
 function closing.reopen()
-  read()
+  if not announced then read() end
   keeps, till = true, 0
 end
 
 -- made returns the end and the reason of a new closing that this call has made, nil for none.
 function closing.made()
-  if why and not copied then return till, why end
+  if closing.reason and not copied then return till, closing.reason end
 end
 
 -- save writes the closing if the call has changed it, after the other writes.
@@ -95,8 +101,8 @@ function closing.save()
   if not keeps or till == saved then return end
   if till == 0 then
     call('HDEL', tally, 'closed_until', 'closed_reason')
-  elseif why then
-    call('HSET', tally, 'closed_until', string.format('%.0f', till), 'closed_reason', why)
+  elseif closing.reason then
+    call('HSET', tally, 'closed_until', string.format('%.0f', till), 'closed_reason', closing.reason)
   else
     call('HSET', tally, 'closed_until', string.format('%.0f', till))
   end
@@ -105,7 +111,7 @@ end
 
 -- limiter returns the stored state of the limiter, '' for none.
 function closing.limiter()
-  read()
+  if not announced then read() end
   return limiter_text
 end
 
@@ -115,8 +121,9 @@ function closing.leased()
 end
 
 function closing.forget()
-  announced, saved, till, why, copied, keeps, limiter_text = nil, nil, nil, nil, false, false, nil
+  announced, saved, till, copied, keeps, limiter_text = nil, nil, nil, false, false, nil
+  closing.used, closing.reason = false, nil
 end
 end
 -- @call
-closing.forget()
+if closing.used then closing.forget() end

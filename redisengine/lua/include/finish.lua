@@ -32,6 +32,7 @@ end
 
 -- trim_ended drops what the deaths and acks of this call have pushed over the bounds: at most two for each.
 local function trim_ended()
+  if died + finished == 0 then return end
   for dropped_before = 0, 2 * died - 1, MOST do
     trim(dead, 'dead', math.min(MOST, 2 * died - dropped_before))
   end

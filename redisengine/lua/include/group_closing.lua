@@ -4,8 +4,9 @@ local closing = {}
 
 do
 local MOST_CLOSED = 3600000 -- how long a closing lasts at most, in ms
-local why -- the reason of a closing that this call has made
-local copied -- whether that closing is the one of another shard
+local copied -- whether the closing of this call is the one of another shard
+
+closing.reason = nil -- that of a closing that this call has made
 
 -- clip returns the end of a closing as of a given time, 0 if it has passed.
 local function clip(at, moment)
@@ -27,7 +28,7 @@ end
 function closing.close(from, to, reason)
   g.closed_until = clip(g.closed_until, from)
   if to > g.closed_until then
-    g.closed_until, why = to, reason
+    g.closed_until, closing.reason = to, reason
     call('HSET', tally, 'closed_reason', reason)
   end
   return g.closed_until
@@ -56,7 +57,7 @@ end
 
 -- made returns the end and the reason of a new closing that this call has made, nil for none.
 function closing.made()
-  if why and not copied then return g.closed_until, why end
+  if closing.reason and not copied then return g.closed_until, closing.reason end
 end
 
 -- limiter returns the stored state of the limiter, '' for none.
@@ -70,7 +71,7 @@ function closing.leased()
 end
 
 function closing.forget()
-  why, copied = nil, false
+  closing.reason, copied = nil, false
 end
 end
 -- @call

@@ -9,8 +9,7 @@
 -- 2B; then the body.
 local HAS = {DUE = 1, EXPIRES = 2, PRIORITY = 4, ID = 8, ORDER = 16, MERGE = 32, SIZE = 64, HEADERS = 128}
 local BAND = 2 ^ 42 -- a step of the priority outweighs every due time up to the year 9999
-local any_run -- whether any job of the shard has a run state; nil: nobody has asked
-local flags_of, has_runs, own_alias, order_of, merge_alias_of, decode, write_record, parse_run, rest_of, job_of,
+local flags_of, own_alias, order_of, merge_alias_of, decode, write_record, parse_run, rest_of, job_of,
   read_job, read_jobs, write_run, running, set_due,
   write_job, rank_of
 
@@ -31,15 +30,6 @@ function flags_of(byte)
     spelled[byte] = has
   end
   return has
-end
-
--- has_runs reports whether any job of the shard has a run state.
-function has_runs()
-  if any_run == nil then
-    any_run = call('HLEN', run) > 0
-    checked[run] = true
-  end
-  return any_run
 end
 
 local function text_at(r, at)
@@ -194,5 +184,3 @@ function rank_of(j)
   return j.due - j.priority * BAND
 end
 end
--- @call
-any_run = nil

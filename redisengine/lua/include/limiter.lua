@@ -35,6 +35,8 @@ local by_outcome  -- whether an outcome has made the limiter close the shard in 
 local probing_dropped -- whether the call has ended probing by drop
 local changes     -- what the call has changed, for the log; nil: nothing
 
+limiter.used = false -- whether start has something to forget
+
 local function fresh()
   local new = {probe = false}
   for i = 1, #NUMBERS do new[NUMBERS[i]] = 0 end
@@ -83,6 +85,7 @@ end
 -- apply reads the state, and applies it to the limits. Without the setting it does nothing.
 function limiter.apply()
   if s or not adapt then return end
+  limiter.used = true
   configured = {leased = max_leased, rate = rate, burst = burst}
   saved_text = closing.limiter()
   s = limiter.parse(saved_text) or fresh()
@@ -366,6 +369,7 @@ end
 function limiter.drop()
   local text = call('HGET', tally, 'limiter')
   if not text then return end
+  limiter.used = true
   local old = limiter.parse(text)
   probing_dropped = old and old.probing == 1
   call('HDEL', tally, 'limiter')
@@ -377,7 +381,7 @@ function limiter.note_change(name)
   local probing = s and s.probing - was or probing_dropped and -1 or 0
   if not to and probing == 0 then return end
   local factor = string.format('%.17g', s and s.factor or 1)
-  changes = changes or {}
+  limiter.used, changes = true, changes or {}
   changes[#changes + 1] = {name, to and to - now or 0, why or '', by_outcome and 1 or 0, probing, factor}
 end
 
@@ -386,6 +390,7 @@ end
 -- the shard, 0 if it has not. by_outcome is 1 if an outcome made the limiter close it. probing is 1 if probing has begun,
 -- and -1 if it has ended.
 function limiter.report(answer)
+  if not limiter.used and not closing.reason then return answer end
   limiter.note_change('')
   if not changes then return answer end
   return {'limits', changes, answer}
@@ -407,9 +412,9 @@ function limiter.forget()
 end
 
 function limiter.start()
-  changes = nil
+  limiter.used, changes = false, nil
   limiter.forget()
 end
 end
 -- @call
-limiter.start()
+if limiter.used then limiter.start() end

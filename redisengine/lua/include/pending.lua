@@ -14,10 +14,11 @@ local MOST = 1000 -- how many elements one command takes at most
 local counted = {} -- what is added to the tally, once per call: field → number
 local list_of, hset, hdel, zadd, zrem, text_of, alias_get, alias_set, busy_get, busy_set, fetch, read_ahead,
   is_hash, is_sorted_set, check_kinds, check_look, check_all_kinds, nothing_pending,
-  flush, flush_last, count, write_tally
+  flush, flush_last, flush_checked, count, write_tally
 
 do
 local alias_changed, busy_changed = {}, {} -- the names that this call has changed
+local any_name_changed -- whether one of them has a name
 
 function list_of(lists, key)
   any_pending = true
@@ -69,7 +70,7 @@ end
 
 -- alias_set gives a name to a job; false takes it away.
 function alias_set(name, n)
-  any_pending = true
+  any_pending, any_name_changed = true, true
   alias_now[name] = n
   alias_changed[name] = true
 end
@@ -84,7 +85,7 @@ function busy_get(key)
 end
 
 function busy_set(key, n)
-  any_pending = true
+  any_pending, any_name_changed = true, true
   busy_now[key] = n
   busy_changed[key] = true
 end
@@ -131,8 +132,10 @@ function check_kinds()
   for key in next, lost_fields do is_hash(key) end
   for key in next, members do is_sorted_set(key) end
   for key in next, lost_members do is_sorted_set(key) end
-  if next(alias_changed) then is_hash(alias) end
-  if next(busy_changed) then is_hash(busy) end
+  if any_name_changed then
+    if next(alias_changed) then is_hash(alias) end
+    if next(busy_changed) then is_hash(busy) end
+  end
   if wakes or holds then is_sorted_set(marker) end
 end
 
@@ -217,7 +220,8 @@ function write_tally()
 end
 
 function nothing_pending()
-  fields, lost_fields, members, lost_members, alias_changed, busy_changed, any_pending = {}, {}, {}, {}, {}, {}, false
+  fields, lost_fields, members, lost_members, alias_changed, busy_changed = {}, {}, {}, {}, {}, {}
+  any_pending, any_name_changed = false, false
 end
 
 -- write writes what is pending. Wherever it ends, each job is whole: one that is between two sets is in none, and Check
@@ -225,17 +229,22 @@ end
 local function write()
   send_all('ZREM', lost_members, 1)
   if next(fields) then
-    send_one('HSET', fields, bodies, 2)
-    send_one('HSET', fields, policies, 2)
-    send_one('HSET', fields, run, 2)
-    send_one('HSET', fields, records, 2)
-    send_one('HSET', fields, schedules, 2)
+    if fields[bodies] then send_one('HSET', fields, bodies, 2) end
+    if fields[policies] then send_one('HSET', fields, policies, 2) end
+    if fields[run] then send_one('HSET', fields, run, 2) end
+    if fields[records] then send_one('HSET', fields, records, 2) end
+    if fields[schedules] then send_one('HSET', fields, schedules, 2) end
   end
   send_all('ZADD', members, 2)
-  send_one('HSET', fields, alias, 2)
-  send_one('HSET', fields, busy, 2)
-  if next(alias_changed) then send_names(alias, alias_changed, alias_now) end
-  if next(busy_changed) then send_names(busy, busy_changed, busy_now) end
+  if next(fields) then
+    send_one('HSET', fields, alias, 2)
+    send_one('HSET', fields, busy, 2)
+  end
+  if any_name_changed then
+    send_names(alias, alias_changed, alias_now)
+    send_names(busy, busy_changed, busy_now)
+    any_name_changed = false
+  end
   if next(lost_fields) then
     send_one('HDEL', lost_fields, records, 1)
     send_one('HDEL', lost_fields, run, 1)
@@ -258,6 +267,12 @@ function flush_last(wakes_then)
   if not any_pending then return end
   if wakes_then then check_look() end
   check_kinds()
+  flush_checked()
+end
+
+-- flush_checked is the end of flush_last, for a call that has checked the keys before.
+function flush_checked()
+  if not any_pending then return end
   write_tally()
   write()
 end

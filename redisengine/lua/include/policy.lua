@@ -10,17 +10,32 @@ local PARTS = {tries = 1, max_stalls = 2, lease = 3, retain = 4, backoff = 5, me
 
 local BARE, INLINE = 0, 255
 
-local any_options  -- whether any job of the shard has had options; nil: nobody has asked
 local policies_now = {} -- those that this call has read: place, or the text of an inline one → policy
 local places_now = {}   -- those that this call has given to jobs: text → place
 
+local any_options, any_run -- whether any job of the shard has had options, and whether any has a run state; nil: not read
+local has_options, has_runs
+do
+-- read_uses reads both. In most shards neither key exists, so one command answers both questions.
+local function read_uses()
+  local keys = call('EXISTS', policies, run)
+  local options = keys == 2 or keys == 1 and call('HLEN', policies) > 0
+  if keys < 2 then checked[policies], checked[run] = true, keys == 0 or options end
+  any_options = any_options or options
+  any_run = any_run or keys == 2 or keys == 1 and not options
+end
+
 -- has_options reports whether any job of the shard has had options.
-local function has_options()
-  if any_options == nil then
-    any_options = call('HLEN', policies) > 0
-    checked[policies] = true
-  end
+function has_options()
+  if any_options == nil then read_uses() end
   return any_options
+end
+
+-- has_runs reports whether any job of the shard has a run state.
+function has_runs()
+  if any_run == nil then read_uses() end
+  return any_run
+end
 end
 
 -- named_policy returns an array as a table with names.
@@ -110,6 +125,6 @@ local function change_policy(j, name, value)
   set_policy(j, cmsgpack.pack(array))
 end
 -- @call
-any_options = nil
+any_options, any_run = nil, nil
 if next(policies_now) then policies_now = {} end
 if next(places_now) then places_now = {} end
