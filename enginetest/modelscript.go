@@ -38,13 +38,47 @@ var (
 )
 
 // scripts generates scripts. A script has an opening, followed by the given number of random
-// operations.
+// operations. One script in ten pushes only plain jobs.
 func scripts(steps int) *rapid.Generator[script] {
 	return rapid.Custom(func(t *rapid.T) script {
 		opening := of(t, openings)
-		return append(slices.Clone(opening), rapid.SliceOfN(rapid.Custom(drawOperation), steps, steps).Draw(t,
-			"operations")...)
+		operations := rapid.SliceOfN(rapid.Custom(drawOperation), steps, steps).Draw(t, "operations")
+		if rarely(t, 10) {
+			return plain(operations)
+		}
+		return append(slices.Clone(opening), operations...)
 	})
+}
+
+// plain changes the jobs of a script to jobs without options, not even an own ID, also by the
+// configuration of a queue or by an update. Engines have shorter paths for shards where no job has
+// had an option.
+func plain(sc script) script {
+	for i, o := range sc {
+		switch o := o.(type) {
+		case pushOp:
+			jobs := slices.Clone(o.Jobs)
+			for k, spec := range jobs {
+				jobs[k] = jobSpec{At: spec.At, ID: scriptOwnIDs + spec.ID%(scriptIDs-scriptOwnIDs), Fresh: true,
+					Job: duly.Job{Body: spec.Body, Delay: spec.Delay}}
+			}
+			sc[i] = pushOp{jobs}
+		case configureOp:
+			sc[i] = configureOp{At: o.At, Patch: duly.QueueConfig{MaxLeased: o.Patch.MaxLeased, Rate: o.Patch.Rate}}
+		case updateOp:
+			sc[i] = lookOp{}
+		case settleOp:
+			outcomes := slices.Clone(o.Outcomes)
+			for k := range outcomes {
+				// The default backoff has a jitter, which depends on the ID.
+				if o := &outcomes[k]; o.As == duly.Nack && o.Delay < 0 {
+					o.Delay = time.Second
+				}
+			}
+			sc[i] = settleOp{outcomes}
+		}
+	}
+	return sc
 }
 
 // openings create situations that random operations seldom reach.
