@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -124,7 +125,8 @@ func checkRate(r duly.Rate, f *BadFields) {
 	// NaN is in no range, so the test is that the rate is in the range.
 	inRange := r.PerSecond >= duly.MinRate && r.PerSecond <= duly.MaxRate
 	if r.PerSecond != 0 && r.PerSecond != duly.None && !inRange {
-		f.Add("rate", "is %g a second, must be between 0.000001 and %g, or none", r.PerSecond, duly.MaxRate)
+		f.Add("rate", "is %s a second, must be between 0.000001 and %d, or none",
+			strconv.FormatFloat(r.PerSecond, 'f', -1, 64), int(duly.MaxRate))
 	}
 	if r.Burst < 0 || r.Burst > duly.MaxBurst {
 		f.Add("burst", "is %d, must be between 1 and %d", r.Burst, duly.MaxBurst)

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +50,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// takesArgs validates the number of arguments. names are the names in the help. The last
+// takesArgs validates the number of arguments, and that only a body is empty. names are the names in the help. The last
 // one contains "…" if it may be repeated, and is in brackets if it is optional.
 func takesArgs(names ...string) cobra.PositionalArgs {
 	lowest, highest := len(names), len(names)
@@ -69,6 +70,13 @@ func takesArgs(names ...string) cobra.PositionalArgs {
 			return usageErrorf("%s accepts only %s, but got %q too (quote arguments with spaces)",
 				cmd.CommandPath(), strings.Join(names, " "), args[highest])
 		}
+
+		// A shell turns an unset variable into an empty argument.
+		for i, arg := range args {
+			if name := strings.Trim(names[min(i, len(names)-1)], "[]…"); arg == "" && name != "BODY" {
+				return usageErrorf("%s is empty; %s needs a %s", name, cmd.CommandPath(), name)
+			}
+		}
 		return nil
 	}
 }
@@ -78,8 +86,8 @@ type durationFlag struct {
 	to   *time.Duration
 	none bool // whether "none" is accepted
 	zero bool // whether 0s is accepted
-	// min and max appear in the error for 0s. The contract validates the bounds, but 0 in
-	// a job means the default. Default: 1 ms, no maximum.
+	// min appears in the errors. The contract validates it, but 0 in a job means the default.
+	// Default: 1 ms, no maximum.
 	min, max time.Duration
 }
 
@@ -106,7 +114,7 @@ func (f durationFlag) Set(text string) error {
 		return usageErrorf("it %s", problemOf(err))
 	case d < 0: // -1 would mean None
 		return usageErrorf("it cannot be negative")
-	case d == 0 && !f.zero: // in a job, 0 would mean the queue's default
+	case d == 0 && !f.zero, f.max > 0 && d > f.max: // in a job, 0 would mean the queue's default
 		return usageErrorf("it must be %s", f.bounds())
 	}
 	*f.to = d
@@ -115,6 +123,9 @@ func (f durationFlag) Set(text string) error {
 
 func (f durationFlag) bounds() string {
 	lowest := duly.FormatDuration(max(f.min, time.Millisecond))
+	if f.zero {
+		lowest = "0s"
+	}
 	if f.max == 0 {
 		return "at least " + lowest
 	}
@@ -148,6 +159,9 @@ func (f countFlag) Set(text string) error {
 		return nil
 	}
 	n, err := strconv.Atoi(text)
+	if errors.Is(err, strconv.ErrRange) && n > 0 {
+		return usageErrorf("it is too large; write a number between 1 and %d", math.MaxInt32)
+	}
 	if err != nil || n < 1 { // in a job, 0 would mean the queue's default
 		if f.none {
 			return usageErrorf("write a number of at least 1, or none")
@@ -324,11 +338,42 @@ func ruleVars(f *pflag.FlagSet, prefix string, r jobRules) {
 
 // delayVar adds a flag for a delay that is nil until it is set.
 func delayVar(f *pflag.FlagSet, to **time.Duration, name, usage string) {
+	boundedDelayVar(f, to, 0, name, usage)
+}
+
+// boundedDelayVar is like delayVar, with the longest delay. 0 means no bound.
+func boundedDelayVar(f *pflag.FlagSet, to **time.Duration, longest time.Duration, name, usage string) {
 	f.Var(optional[time.Duration]{to, "duration", func(text string) (d time.Duration, err error) {
-		err = durationFlag{to: &d, zero: true}.Set(text)
+		err = durationFlag{to: &d, zero: true, max: longest}.Set(text)
 		return d, err
 	}}, name, usage)
 }
+
+// textFlag is a text that is not empty. A shell turns an unset variable into an empty text.
+type textFlag struct{ to *string }
+
+// String implements pflag.Value.
+func (f textFlag) String() string {
+	if f.to == nil {
+		return ""
+	}
+	return *f.to
+}
+
+// Type implements pflag.Value.
+func (f textFlag) Type() string { return "string" }
+
+// Set implements pflag.Value.
+func (f textFlag) Set(text string) error {
+	if text == "" {
+		return usageErrorf("it is empty; leave the flag out, or write a text")
+	}
+	*f.to = text
+	return nil
+}
+
+// textVar adds a flag for a text that is not empty.
+func textVar(f *pflag.FlagSet, to *string, name, usage string) { f.Var(textFlag{to}, name, usage) }
 
 // acceptOldName makes a flag accept its old name too. The help does not show it.
 func acceptOldName(f *pflag.FlagSet, old, current string) {

@@ -114,6 +114,8 @@ func shortDuration(d time.Duration) string {
 
 	// Each step rounds to a unit that a person would still say.
 	switch {
+	case d == math.MaxInt64, d == math.MinInt64: // the difference of two times is at most that
+		return "more than 292y"
 	case d < 0:
 		return "-" + shortDuration(-d)
 	case d < time.Second:

@@ -155,7 +155,9 @@ func (a *app) noteMissing(ctx context.Context, s *session, names []string) {
 		stats, err := s.Stats(ctx, s.queue(name))
 		isGroup := s.queue(name).IsGroup()
 		if errors.Is(err, duly.ErrNotFound) && isGroup {
-			a.note("no such group %s yet; create it with --from start, or: %s topic group create", name, a.program())
+			topic, group, _ := s.queue(name).Group()
+			a.note("no such group %s yet; create it with --from start, or: %s topic group create %s %s",
+				name, a.program(), topic.Name, group)
 		}
 		if err != nil || isUsed(&stats) || isGroup {
 			continue

@@ -437,3 +437,27 @@ func TestOnlySimilarCommandsAreSuggested(t *testing.T) {
 		}
 	}
 }
+
+// Values that a flag or an argument cannot have are refused before any call, with the bound.
+func TestBadValuesNameTheBound(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"push", "q", "x", "--tries", "99999999999999999999"}, "too large; write a number between 1 and 2147483647"},
+		{[]string{"push", "q", "x", "--id", ""}, "--id cannot be \"\": it is empty"},
+		{[]string{"push", "q", "x", "--order-key", ""}, "--order-key cannot be \"\": it is empty"},
+		{[]string{"topic", "publish", "t", "x", "--key", ""}, "--key cannot be \"\": it is empty"},
+		{[]string{"work", "q", "--exec", "true", "--overload", "2h"}, "it must be between 1ms and 1h"},
+		{[]string{"release", "q:0:01J0000000000000000000000A:1", "--slow", "2h"}, "it must be between 0s and 1h"},
+		{[]string{"target", "delete", ""}, "NAME is empty; duly target delete needs a NAME"},
+		{[]string{"queue", "set", "q", "--rate", "5000000"}, "is 5000000 a second, must be between 0.000001 and 1000000"},
+	} {
+		code, out, errs := r.real(append(c.args, "--url", open.File(filepath.Join(t.TempDir(), "duly.db")))...)
+		if code == exitOK || out != "" || !strings.Contains(errs, c.says) {
+			t.Errorf("%q: exit %d, %q, %q; want %q", c.args, code, out, errs, c.says)
+		}
+	}
+}

@@ -69,7 +69,7 @@ A duration is written 250ms, 90s, 1h30m or 7d. A flag that is not set has the qu
 
 // jobFlags adds a flag for every field of a job.
 func jobFlags(f *pflag.FlagSet, job *duly.Job) {
-	f.StringVar(&job.ID, "id", "", "the job's `ID`; a second push with it creates no second job (default: generated)")
+	textVar(f, &job.ID, "id", "the job's `ID`; a second push with it creates no second job (default: generated)")
 	f.Var(durationFlag{to: &job.Delay, zero: true}, "delay", "due after this time (default: now)")
 	f.Var(timeFlag{&job.Due, time.Local}, "due", "due at this time")
 	templateFlags(f, job)
@@ -84,8 +84,8 @@ func templateFlags(f *pflag.FlagSet, job *duly.Job) {
 		lease: &job.Lease, ttl: &job.TTL, retain: &job.Retain,
 	})
 
-	f.StringVar(&job.OrderKey, "order-key", "", "jobs with the same `key` run one at a time, in order")
-	f.StringVar(&job.Merge.Key, "merge-key", "", "merge waiting jobs with the same `key`")
+	textVar(f, &job.OrderKey, "order-key", "jobs with the same `key` run one at a time, in order")
+	textVar(f, &job.Merge.Key, "merge-key", "merge waiting jobs with the same `key`")
 	f.StringVar((*string)(&job.Merge.Mode), "merge-mode", "",
 		"`mode`: keep the waiting job, or replace it (without a key: equal bodies merge)")
 	durationVar(f, &job.Merge.MaxWait, "merge-max-wait", "how long merges may delay the job")

@@ -50,7 +50,7 @@ func releaseCommand(a *app) *cobra.Command {
   duly release RECEIPT --slow 30s --reason 'HTTP 429'`,
 		func(o *duly.SettleRequest) { o.Delay, o.Slow, o.Error = delay, slow, reason })
 	delayVar(cmd.Flags(), &delay, "delay", "time until the job is due again (default: its old due time)")
-	delayVar(cmd.Flags(), &slow, "slow", "how long the queue delivers no job, up to 1h (default: it stays open)")
+	boundedDelayVar(cmd.Flags(), &slow, duly.MaxSlow, "slow", "how long the queue delivers no job, up to 1h (default: it stays open)")
 	cmd.Flags().StringVar(&reason, "reason", "", "with --slow: why the queue is closed, as a `text`")
 	return cmd
 }

@@ -53,7 +53,8 @@ messages. With groups, it deletes a message once every group is done with it; --
 groups and for replay. The first publish creates a topic too. Prints the whole configuration.`,
 		`  duly topic create events
   duly topic create events --keep 7d --dedupe 1h
-  duly topic create clicks --shards 8 --max-count 1000000 --overflow drop`,
+  duly topic create clicks --max-count 1000000 --overflow drop
+  duly topic create clicks --shards 8      # on Redis`,
 		func(ctx context.Context, p *printer, args []string) error {
 			return a.withTopics(ctx, true, func(s *session, topics contract.Topics) error {
 				return a.configureTopic(ctx, p, s, topics, args[0], c)

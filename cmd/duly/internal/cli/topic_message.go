@@ -44,8 +44,8 @@ retries.`,
 
 	f := cmd.Flags()
 	f.BoolVar(&lines, "lines", false, "one message per line of standard input")
-	f.StringVar(&m.ID, "id", "", "the message's `ID`, for dedupe and to find a delayed message")
-	f.StringVar(&m.Key, "key", "", "groups with --order key handle messages with the same `key` in order")
+	textVar(f, &m.ID, "id", "the message's `ID`, for dedupe and to find a delayed message")
+	textVar(f, &m.Key, "key", "groups with --order key handle messages with the same `key` in order")
 	f.Var(headersFlag{&m.Headers}, "header", "a header; may be repeated")
 	f.Var(durationFlag{to: &m.Delay, zero: true}, "delay", "enter the log after this time (default: now)")
 	f.Var(timeFlag{&m.Due, time.Local}, "due", "enter the log at this time")

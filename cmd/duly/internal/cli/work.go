@@ -127,7 +127,7 @@ func (f *workFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.untilEmpty, "until-empty", false, "exit when no job is due")
 	flags.BoolVar(&f.passURL, "pass-url", false, "pass DULY_URL and DULY_TOKEN to the command")
 	durationVar(flags, &f.snooze, "snooze", "delay of a job whose command exits with 75")
-	durationVar(flags, &f.overload, "overload", "how long a command that exits with 69 closes the queue, up to 1h")
+	flags.Var(durationFlag{to: &f.overload, max: duly.MaxSlow}, "overload", "how long a command that exits with 69 closes the queue, up to 1h")
 	leaseVar(flags, &f.lease, "duration of a lease (default: the job's)")
 	durationVar(flags, &f.timeout, "timeout", "kill a command that runs longer, as a failed try")
 	flags.Var(durationFlag{to: &f.drain, zero: true, none: true}, "drain", "how long commands may run after INT or TERM")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/dulymq/duly"
@@ -14,9 +15,10 @@ import (
 // there are no more jobs to reserve.
 type limitedEngine struct {
 	contract.Engine
-	max   int // jobs; 0: no bound
-	empty bool
-	stop  func()
+	max     int // jobs; 0: no bound
+	empty   bool
+	creates bool // whether the worker creates missing groups
+	stop    func()
 
 	mu        sync.Mutex
 	taken     int
@@ -27,7 +29,7 @@ type limitedEngine struct {
 
 func newLimitedEngine(e contract.Engine, f *workFlags, stop func()) *limitedEngine {
 	return &limitedEngine{
-		Engine: e, max: f.max, empty: f.untilEmpty, stop: stop,
+		Engine: e, max: f.max, empty: f.untilEmpty, creates: f.from.from != "", stop: stop,
 		running: map[duly.Receipt]bool{}, wake: func() {},
 	}
 }
@@ -38,16 +40,28 @@ func (l *limitedEngine) Reserve(ctx context.Context, p duly.ReserveParams) ([]du
 		return nil, nil
 	}
 	got, err := l.Engine.Reserve(ctx, p)
+	idle := l.received(p.Max, got)
 
+	// A group that does not exist has no jobs. Without this, the worker would wait for the group.
+	if l.empty && !l.creates && idle && errors.Is(err, duly.ErrNotFound) {
+		l.stop()
+		return nil, nil
+	}
+	return got, err
+}
+
+// received records the answer of a Reserve that requested n jobs. It reports whether no job runs.
+func (l *limitedEngine) received(n int, got []duly.Delivery) (idle bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+
 	// The request is over, so jobs that it did not get may be requested again.
-	l.requested -= p.Max
+	l.requested -= n
 	l.taken += len(got)
 	for i := range got {
 		l.running[got[i].Receipt] = false
 	}
-	return got, err
+	return len(l.running) == 0
 }
 
 // WatchCancels implements contract.CancelWatcher, if the engine does.

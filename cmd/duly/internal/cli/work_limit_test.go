@@ -52,6 +52,19 @@ func TestWorkOnceUntilEmptyWithoutJob(t *testing.T) {
 	}
 }
 
+// C15.46: a group that does not exist has no jobs, so --until-empty ends.
+func TestWorkUntilEmptyWithoutItsGroup(t *testing.T) {
+	t.Parallel()
+	r := newLiveRig(t)
+	r.ok("topic", "create", "events")
+	for _, args := range [][]string{{"--until-empty"}, {"--once", "--until-empty"}} {
+		code, out, errs := r.ends(append([]string{"events@mailer", "--exec", "true"}, args...)...)
+		if code != exitOK || out != "" || !strings.Contains(errs, "duly topic group create events mailer") {
+			t.Errorf("%v: exit %d, %q, %s", args, code, out, errs)
+		}
+	}
+}
+
 // C15.46: --until-empty runs all jobs that are due, and no others.
 func TestWorkUntilEmpty(t *testing.T) {
 	t.Parallel()
