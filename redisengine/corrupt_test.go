@@ -215,6 +215,33 @@ func TestReserveRepairsDamage(t *testing.T) {
 	}
 }
 
+// TestLostRecordOfAStalledJobStopsNoReserve checks that a job whose record is lost, and that has
+// stalled once, keeps no other job from being delivered.
+func TestLostRecordOfAStalledJobStopsNoReserve(t *testing.T) {
+	t.Parallel()
+	server, c := redistest.Single(t), clock.NewFake()
+	e, _ := tidyEngine(t, server.URL(), c)
+	p := duly.ReserveParams{Queues: []string{"q"}, Max: 10, Lease: time.Second}
+	push := func(id string) {
+		results, err := e.Push(t.Context(), []duly.Job{{Queue: "q", ID: id}})
+		must(t, err)
+		must(t, results[0].Err)
+	}
+
+	push("lost")
+	_, err := e.Reserve(t.Context(), p)
+	must(t, err)
+	c.Advance(2 * time.Second)
+	_, err = e.Step(t.Context(), duly.Q("q"))
+	must(t, err)
+	server.Must("DEL", "duly:{default/q/0}:records")
+
+	push("other")
+	if ds, err := e.Reserve(t.Context(), p); err != nil || len(ds) != 1 || ds[0].ID != "other" {
+		t.Errorf("Reserve returned %+v, %v, want the other job", ds, err)
+	}
+}
+
 // TestJobsWithoutPoliciesUseTheDefaults checks that jobs whose policies are lost are delivered with
 // the defaults, which a repair then stores.
 func TestJobsWithoutPoliciesUseTheDefaults(t *testing.T) {

@@ -46,6 +46,7 @@ var operations = []operation{
 	{"Reserve", nil, func(r *damageRig) { r.tryReserve(5) }, nil},
 	{"ReservePlain", onlyPlain, func(r *damageRig) { r.tryReserve(5) }, nil},
 	{"ReserveLater", later, func(r *damageRig) { r.tryReserve(1000) }, []string{"brief", "done"}},
+	{"ReserveDue", due, func(r *damageRig) { r.tryReserve(5) }, nil},
 	{"Settle", nil, func(r *damageRig) {
 		delay := time.Second
 		r.trySettle(duly.SettleRequest{Receipt: r.held["taken"], As: duly.Ack},
@@ -134,6 +135,21 @@ func withOthers(r *damageRig) {
 			r.Fatal(err)
 		}
 	}
+}
+
+// due recreates the queue with only a plain job whose delay has passed.
+func due(r *damageRig) {
+	onlyPlain(r)
+	if _, err := r.e.Purge(r.Context(), damageQueue, duly.StateReady, 0); err != nil {
+		r.Fatal(err)
+	}
+	r.gone["plain-0"], r.gone["plain-1"] = true, true
+	errs, err := r.e.Settle(r.Context(), "", []duly.SettleRequest{{Receipt: r.held["taken"], As: duly.Ack}})
+	if err != nil || errs[0] != nil {
+		r.Fatal(errs, err)
+	}
+	r.gone["taken-0"] = true
+	r.clock.Advance(2 * time.Minute)
 }
 
 // later advances the clock, so that leases end, jobs become due and jobs expire.

@@ -36,7 +36,7 @@ do
 local function candidate(n, record, run_text)
   local j
   if not record then
-    j = {n = n, place = BARE} -- it can't be handed out; Check names it
+    j = {n = n, place = BARE, policy = BARE} -- it can't be handed out; Check names it
   else
     local place, flags = byte(record, 7, 8)
     if place == INLINE or flags % 4 >= HAS.EXPIRES or flags % 128 >= HAS.MERGE then

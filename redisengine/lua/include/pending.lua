@@ -93,10 +93,9 @@ end
 
 -- fetch reads fields of a hash by as few commands as there may be.
 function fetch(hash, names)
+  if #names == 0 then return {} end -- which says nothing of the key's kind
   checked[hash] = true
-  if #names <= MOST then
-    return #names > 0 and call('HMGET', hash, unpack(names)) or {}
-  end
+  if #names <= MOST then return call('HMGET', hash, unpack(names)) end
   local values = {}
   for from = 1, #names, MOST do
     local page = call('HMGET', hash, unpack(names, from, math.min(from + MOST - 1, #names)))
