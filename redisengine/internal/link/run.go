@@ -301,7 +301,7 @@ func (l *core) roundTrip(ctx context.Context, requests []*request, open []int) [
 // only after a library was loaded.
 func (l *core) noteLoad(reply rueidis.RedisResult) {
 	err := reply.Error()
-	if err == nil || isLoaded(err) {
+	if err == nil || isLoaded(err) && !areNamesTaken(err) {
 		l.unloaded.Store(nil)
 		return
 	}
