@@ -269,6 +269,15 @@ func (p *pair) get(at queueSpec, id string) {
 		info, err := s.in(at.ref().Namespace).Get(p.ctx, at.ref(), id)
 		return infoText(info), err
 	})
+	p.find(at.ref().Namespace, id)
+}
+
+// find compares the jobs with an ID in all queues of a namespace.
+func (p *pair) find(namespace, id string) {
+	p.both(fmt.Sprintf("find %s in %s", id, namespace), func(s side) (string, error) {
+		found, err := contract.FinderOf(s.in(namespace)).Find(p.ctx, namespace, id)
+		return fmt.Sprint(infosText(found.Jobs), found.More), err
+	})
 }
 
 func (p *pair) peek(at queueSpec) {

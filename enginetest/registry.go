@@ -48,6 +48,7 @@ func subjects() []subject {
 		{"Merge", mergeTests()},
 		{"MergeRunning", mergeRunningTests()},
 		{"Inspect", inspectTests()},
+		{"Find", findTests()},
 		{"Stats", statsTests()},
 		{"List", listTests()},
 		{"Update", updateTests()},

@@ -1,9 +1,11 @@
 package enginetest
 
 import (
+	"cmp"
 	"context"
 	"hash/crc32"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/dulymq/duly"
@@ -248,6 +250,48 @@ func (e *sharded) Get(ctx context.Context, q duly.QueueRef, id string) (duly.Job
 	info, err := e.Engine.Get(ctx, q, e.known(q, id))
 	e.restoreJob(&info.Job)
 	return info, err
+}
+
+// Find implements contract.Finder. The ID may have another alias in each queue, so the jobs of all
+// aliases are found, and each job is kept whose alias is that of its queue.
+func (e *sharded) Find(ctx context.Context, namespace, id string) (found contract.Found, err error) {
+	for _, alias := range e.aliasesOf(namespace, id) {
+		some, failed := contract.FinderOf(e.Engine).Find(ctx, namespace, alias)
+		if failed != nil {
+			err = failed
+			continue
+		}
+		for _, j := range some.Jobs {
+			if e.known(duly.QueueRef{Namespace: namespace, Name: j.Queue}, id) == j.ID {
+				e.restoreJob(&j.Job)
+				found.Jobs = append(found.Jobs, j)
+			}
+		}
+		found.More = found.More || some.More
+	}
+
+	if len(found.Jobs) == 0 {
+		return contract.Found{}, cmp.Or(err, error(contract.NowhereFound(namespace, id)))
+	}
+	slices.SortFunc(found.Jobs, func(a, b duly.JobInfo) int { return strings.Compare(a.Queue, b.Queue) })
+	// The bound is for the jobs of all aliases together.
+	if n := len(found.Jobs); n > contract.MaxFound {
+		found.Jobs, found.More = found.Jobs[:contract.MaxFound], true
+	}
+	return found, nil
+}
+
+// aliasesOf returns an ID and its aliases in all queues of a namespace.
+func (f *aliases) aliasesOf(namespace, id string) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := []string{id}
+	for name, alias := range f.ids {
+		if name.id == id && name.ref.Namespace == contract.NamespaceOr(namespace) && alias != id {
+			all = append(all, alias)
+		}
+	}
+	return all
 }
 
 // GetByReceipt implements contract.Inspector.

@@ -33,6 +33,7 @@ type Engine struct {
 var (
 	_ contract.Engine     = (*Engine)(nil)
 	_ contract.Surveyor   = (*Engine)(nil)
+	_ contract.Finder     = (*Engine)(nil)
 	_ contract.Namespacer = (*Engine)(nil)
 )
 

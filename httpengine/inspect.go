@@ -22,6 +22,23 @@ func (e *Engine) Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobI
 	return e.job(ctx, e.jobPath(q, id))
 }
 
+// Find implements contract.Finder, with one request.
+func (e *Engine) Find(ctx context.Context, namespace, id string) (contract.Found, error) {
+	if err := e.begin(namespace); err != nil {
+		return contract.Found{}, err
+	}
+	defer e.calls.Done()
+	// The ID becomes a part of the path.
+	if err := contract.ValidateFind(namespace, id); err != nil {
+		return contract.Found{}, err
+	}
+
+	r := request{method: "GET", path: e.base + "/jobs/" + id, max: maxJobs}
+	return fetch(ctx, e.link, r, func(text string) (contract.Found, error) {
+		return wire.ReadFound(text, e.link.namespace)
+	})
+}
+
 // GetByReceipt implements contract.Inspector.
 func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
 	if err := e.begin(namespace); err != nil {

@@ -160,7 +160,8 @@ func (s *Server) mount(cfg *Config, observed *observe.Engine, topics contract.To
 
 	scheduler, _ := bare.(duly.Scheduler)
 	api := native.New(native.Config{
-		Engine: cfg.Engine, Poll: polls, Clock: cfg.Clock, Surveyor: contract.SurveyorOf(bare), Removed: s.removed,
+		Engine: cfg.Engine, Poll: polls, Clock: cfg.Clock, Surveyor: contract.SurveyorOf(bare),
+		Finder: contract.FinderOf(bare), Removed: s.removed,
 		Topics: cfg.Metrics.Topics(topics), Scheduler: scheduler, Stepper: cfg.Store.Maintainer, Polling: cfg.Metrics.Polling,
 		Targeted: s.refreshBridges, CheckDestination: s.push.checkDestination, Push: s.push.routes(),
 	})

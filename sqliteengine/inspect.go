@@ -2,6 +2,7 @@ package sqliteengine
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -47,6 +48,56 @@ func (e inspectorAPI) Get(ctx context.Context, ref duly.QueueRef, id string) (in
 		return t.foundInfo(q, j, id, &info)
 	})
 	return info, err
+}
+
+// Find implements contract.Finder. One statement looks up the queues that have the job, and the
+// same snapshot reads the jobs.
+func (e inspectorAPI) Find(ctx context.Context, namespace, id string) (found contract.Found, err error) {
+	if err := contract.ValidateFind(namespace, id); err != nil {
+		return found, err
+	}
+	err = e.read(ctx, func(c *conn) (err error) {
+		found, err = e.newReadTx(c).findInQueues(contract.NamespaceOr(namespace), id)
+		return err
+	})
+	if err != nil {
+		return contract.Found{}, err
+	}
+	return found.OrNotFound(namespace, id)
+}
+
+// findInQueues returns the jobs with an ID in the queues of a namespace.
+func (t readTx) findInQueues(namespace, id string) (found contract.Found, err error) {
+	rows := t.stmt("queues_with").Text(1, namespace).Text(2, id)
+	// A job without an alias has its number as its ID. The empty number belongs to no job.
+	number, _ := duly.ParseNumber(id)
+	rows.Blob(3, number[:])
+	defer rows.Reset()
+
+	for {
+		row, err := rows.Step()
+		if err != nil || !row {
+			return found, err
+		}
+		q, err := t.readQueue(duly.QueueRef{Namespace: namespace, Name: rows.ColText(0)})
+		if err != nil {
+			return found, err
+		}
+		j, err := q.byID(t.tx, id)
+		if err != nil {
+			return found, err
+		}
+
+		// The job has expired, or the job with this number has another ID.
+		var info duly.JobInfo
+		err = t.foundInfo(q, j, id, &info)
+		if errors.Is(err, duly.ErrNotFound) {
+			continue
+		}
+		if err != nil || !found.Add(info) {
+			return found, err
+		}
+	}
 }
 
 // GetByReceipt implements contract.Inspector.

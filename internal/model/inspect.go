@@ -39,6 +39,40 @@ func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (duly.Jo
 	return duly.JobInfo{}, q.missing(ref, id)
 }
 
+// Find implements contract.Finder.
+func (e *Engine) Find(ctx context.Context, namespace, id string) (found contract.Found, err error) {
+	if err := contract.ValidateFind(namespace, id); err != nil {
+		return found, err
+	}
+	if err := e.begin(ctx); err != nil {
+		return found, err
+	}
+	defer e.mu.Unlock()
+
+	var names []string
+	for ref := range e.queues {
+		if ref.Namespace == contract.NamespaceOr(namespace) && !ref.IsGroup() {
+			names = append(names, ref.Name)
+		}
+	}
+	slices.Sort(names)
+
+	_, now := e.now()
+	for _, name := range names {
+		q := e.queues[duly.QueueRef{Namespace: contract.NamespaceOr(namespace), Name: name}]
+		s, j := q.lookUp(id)
+		if j == nil {
+			continue
+		}
+		// A job whose TTL is over is not found, as in Get.
+		state := s.stateNow(j, now)
+		if state != duly.StateNone && !found.Add(j.info(state, true)) {
+			break
+		}
+	}
+	return found.OrNotFound(namespace, id)
+}
+
 // GetByReceipt implements contract.Inspector.
 func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
 	if err := contract.ValidateReceipt(r); err != nil {

@@ -52,6 +52,7 @@ var (
 var (
 	JobForm    = Form[duly.JobInfo](func(f *fields, j *duly.JobInfo) { f.info(j, true) })
 	JobsForm   = Form[duly.ListPage](func(f *fields, p *duly.ListPage) { f.jobs(p, true) })
+	FoundForm  = Form[contract.Found]((*fields).foundJobs)
 	UpdateForm = Form[duly.Update]((*fields).update)
 
 	QueueForm  = Form[Queue]((*fields).queue)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 // The descriptions of fields that a push and an update share.
@@ -240,6 +241,22 @@ func (f *fields) jobs(p *duly.ListPage, bodies bool) {
 	list(f, "jobs", &p.Jobs, required, "The jobs of this page; bodies only with bodies=true.",
 		func(f *fields, j *duly.JobInfo) { f.info(j, bodies) })
 	f.cursor(&p.Next)
+}
+
+// ReadFound reads the jobs that have an ID.
+func ReadFound(text, namespace string) (found contract.Found, err error) {
+	found, err = FoundForm.ReadAnswer(text)
+	for i := range found.Jobs {
+		found.Jobs[i].Namespace = namespace
+	}
+	return found, err
+}
+
+func (f *fields) foundJobs(found *contract.Found) {
+	f.answer("Found")
+	list(f, "jobs", &found.Jobs, required, "The jobs with the ID, by the names of their queues.",
+		func(f *fields, j *duly.JobInfo) { f.info(j, true) })
+	f.bool("more", &found.More, required, "True if further queues have a job with the ID.")
 }
 
 // cursor declares the end of a page.

@@ -88,6 +88,7 @@ func answers() []message {
 		{"results", ResultsForm.Append(nil, []error{nil, bad}), reads(ResultsForm.ReadAnswer)},
 		{"job", JobForm.Append(nil, info), readsFor(ReadJob)},
 		{"jobs", AppendJobs(nil, duly.ListPage{Jobs: []duly.JobInfo{info}, Next: "c"}, true), readsFor(ReadJobs)},
+		{"found", FoundForm.Append(nil, contract.Found{Jobs: []duly.JobInfo{info}, More: true}), readsFor(ReadFound)},
 		{"names", AppendNames(nil, "queues", duly.NamePage{Names: []string{"a"}, Next: "b"}),
 			func(text string) (any, error) { return ReadNames(text, "queues") }},
 		{"survey", QueuesForm.Append(nil,

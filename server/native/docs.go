@@ -181,6 +181,15 @@ var (
 		ExampleAnswer: exampleInfo,
 	}
 
+	findJobDoc = route.Doc{
+		ID: "findJob", Summary: "Find a job in all queues",
+		Text: "Several queues may have a job with the same ID. The answer has at most 100 jobs. Groups of topics are " +
+			"not searched.",
+		Answer:        wire.FoundForm,
+		Errors:        []duly.Code{duly.CodeNotFound},
+		ExampleAnswer: `{"jobs":[` + exampleInfo + `],"more":false}`,
+	}
+
 	getDeliveredJobDoc = route.Doc{
 		ID: "getDeliveredJob", Summary: "Look at the job of a receipt",
 		Text: "Also after the delivery has ended, for example to see whether the job is tried again. It needs no " +

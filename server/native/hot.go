@@ -18,8 +18,9 @@ type Config struct {
 	Engine contract.Engine
 	Poll   *poll.Poll
 	Clock  duly.Clock
-	// Surveyor surveys the engine. Removed has the feeds of its removed jobs.
+	// Surveyor surveys the engine, and Finder finds its jobs. Removed has the feeds of its removed jobs.
 	Surveyor contract.Surveyor
+	Finder   contract.Finder
 	Removed  *cancelfeed.Feeds
 	// Topics are the topics of the engine, or nil if it has none.
 	Topics contract.Topics

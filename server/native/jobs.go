@@ -72,6 +72,28 @@ func (a *API) job(c *route.Call) error {
 	return a.replyJob(c, func() (duly.JobInfo, error) { return a.engine.Get(c.Context(), queue(c), c.PathValue("id")) })
 }
 
+// find answers with the jobs of all queues that have an ID.
+func (a *API) find(c *route.Call) error {
+	// The sizes are unknown before the read, so the bound of all bodies is reserved.
+	if err := c.ReserveMemory(a.poll.Bodies(contract.MaxFound)); err != nil {
+		return err
+	}
+	found, err := a.cfg.Finder.Find(c.Context(), c.Namespace, c.PathValue("id"))
+	if err != nil {
+		return err
+	}
+
+	size := wire.SizeOfJobs(duly.ListPage{Jobs: found.Jobs}, true)
+	bodies := 0
+	for i := range found.Jobs {
+		bodies += len(found.Jobs[i].Body) + len(found.Jobs[i].Result)
+	}
+	if err := c.ReserveMemory(int64(bodies + size)); err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, wire.FoundForm.Append(c.Room(size), found))
+}
+
 // replyJob answers with a job and its body.
 func (a *API) replyJob(c *route.Call, find func() (duly.JobInfo, error)) error {
 	// The size is unknown before the read, so the bound of a body is reserved.

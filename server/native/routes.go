@@ -116,6 +116,10 @@ func (a *API) jobRoutes(maxBody int64) []route.Route {
 		{Method: "GET", Path: queue + "/peek", Access: auth.Consume, Handler: a.peek, Doc: peekJobDoc},
 		{Method: "GET", Path: one, Access: auth.Consume, Handler: a.job, Doc: getJobDoc},
 		{
+			Method: "GET", Path: "/v1/{namespace}/jobs/{id}", Access: auth.Consume,
+			Handler: a.find, Doc: findJobDoc,
+		},
+		{
 			Method: "GET", Path: "/v1/{namespace}/receipts/{receipt}", Access: auth.Consume,
 			Handler: a.delivered, Doc: getDeliveredJobDoc,
 		},

@@ -3,6 +3,7 @@ package pools
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 
@@ -49,6 +50,39 @@ func (m *migratingEngine) eitherErr(f func(e contract.Engine) error) error {
 // Get implements contract.Inspector.
 func (m *migratingEngine) Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobInfo, error) {
 	return either(m, func(e contract.Engine) (duly.JobInfo, error) { return e.Get(ctx, q, id) })
+}
+
+// Find implements contract.Finder. It reads the old pool first, because jobs move from there to the
+// new pool. A queue with the job in both pools has the job of the old one.
+func (m *migratingEngine) Find(ctx context.Context, namespace, id string) (contract.Found, error) {
+	parts := [2]contract.Found{}
+	for i, e := range []contract.Engine{m.old, m.new} {
+		var err error
+		parts[i], err = contract.FinderOf(e).Find(ctx, namespace, id)
+		if err != nil && !errors.Is(err, duly.ErrNotFound) {
+			return contract.Found{}, err
+		}
+	}
+
+	// The stable sort keeps the jobs of the old pool first.
+	jobs := slices.Concat(parts[0].Jobs, parts[1].Jobs)
+	slices.SortStableFunc(jobs, func(a, b duly.JobInfo) int { return strings.Compare(a.Queue, b.Queue) })
+	jobs = slices.CompactFunc(jobs, func(a, b duly.JobInfo) bool { return a.Queue == b.Queue })
+
+	// If a pool has more jobs, they come after its last one, so the result ends there.
+	var found contract.Found
+	for _, j := range jobs {
+		if !found.Add(j) {
+			break
+		}
+		for _, part := range parts {
+			if part.More && part.Jobs[len(part.Jobs)-1].Queue == j.Queue {
+				found.More = true
+				return found, nil
+			}
+		}
+	}
+	return found.OrNotFound(namespace, id)
 }
 
 // GetByReceipt implements contract.Inspector. A receipt belongs to one pool.

@@ -2,6 +2,7 @@ package pools_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -250,5 +251,41 @@ func TestMoveStateIsDropped(t *testing.T) {
 	r.must(r.Advance(t.Context()))
 	if ended := r.Ended(); ended != 0 {
 		t.Errorf("after orphanWindow, %d ended moves are in memory", ended)
+	}
+}
+
+// A Find during a move returns the jobs of both pools, each once. An ID in both pools of a queue means the job
+// of the old one.
+func TestFindDuringMove(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "orders")
+	push := func(queue string, priority int) {
+		t.Helper()
+		results, err := r.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: queue, ID: "x", Priority: priority}})
+		if err != nil || results[0].Err != nil {
+			t.Fatal(results, err)
+		}
+	}
+	push("b", 1)
+	push("d", 1)
+	r.move("shop", "orders")
+	push("a", 2)
+	push("c", 2)
+	twin := duly.Job{Namespace: "shop", Queue: "d", ID: "x", Priority: 2}
+	if results, err := r.engines["orders"].Push(t.Context(), []duly.Job{twin}); err != nil || results[0].Err != nil {
+		t.Fatal(results, err)
+	}
+
+	found, err := r.Find(t.Context(), "shop", "x")
+	r.must(err)
+	var got []string
+	for _, j := range found.Jobs {
+		got = append(got, fmt.Sprint(j.Queue, j.Priority))
+	}
+	if want := []string{"a2", "b1", "c2", "d1"}; !slices.Equal(got, want) || found.More {
+		t.Errorf("found %v, more %t, want %v", got, found.More, want)
+	}
+	if _, err := r.Find(t.Context(), "shop", "none"); !errors.Is(err, duly.ErrNotFound) {
+		t.Errorf("find of an unknown ID: %v", err)
 	}
 }

@@ -67,6 +67,11 @@ func (o *observedEngine) Survey(ctx context.Context, namespace string, p duly.Pa
 	return contract.SurveyorOf(o.Engine).Survey(ctx, namespace, p)
 }
 
+// Find implements contract.Finder.
+func (o *observedEngine) Find(ctx context.Context, namespace, id string) (contract.Found, error) {
+	return contract.FinderOf(o.Engine).Find(ctx, namespace, id)
+}
+
 // Pass implements contract.Passer.
 func (o *observedEngine) Pass(ctx context.Context, namespace string, queues []string) {
 	contract.PasserOf(o.Engine).Pass(ctx, namespace, queues)

@@ -12,6 +12,7 @@ var (
 	_ contract.Engine   = (*Pools)(nil)
 	_ contract.Registry = (*Pools)(nil)
 	_ contract.Surveyor = (*Pools)(nil)
+	_ contract.Finder   = (*Pools)(nil)
 	_ contract.Passer   = (*Pools)(nil)
 )
 
@@ -150,6 +151,17 @@ func (r *Pools) Extend(
 // Get implements contract.Inspector.
 func (r *Pools) Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobInfo, error) {
 	return withEngine(ctx, r, q, func(e contract.Engine) (duly.JobInfo, error) { return e.Get(ctx, q, id) })
+}
+
+// Find implements contract.Finder.
+func (r *Pools) Find(ctx context.Context, namespace, id string) (contract.Found, error) {
+	// The namespace decides the engine, so it is checked first.
+	if err := contract.ValidateFind(namespace, id); err != nil {
+		return contract.Found{}, err
+	}
+	return withEngine(ctx, r, duly.QueueRef{Namespace: namespace}, func(e contract.Engine) (contract.Found, error) {
+		return contract.FinderOf(e).Find(ctx, namespace, id)
+	})
 }
 
 // GetByReceipt implements contract.Inspector.

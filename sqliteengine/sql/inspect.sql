@@ -25,6 +25,14 @@ SELECT q.id, q.namespace, q.name, q.paused, q.tries, q.max_stalls, q.backoff, q.
 -- name: queue_names
 SELECT name FROM queues WHERE namespace = ?3 AND kind = 0 AND name > ?1 ORDER BY name LIMIT ?2;
 
+-- name: queues_with
+SELECT q.name
+  FROM queues q
+ WHERE q.namespace = ?1 AND q.kind = 0
+   AND (EXISTS (SELECT 1 FROM aliases a WHERE a.queue = q.id AND a.id = ?2)
+        OR EXISTS (SELECT 1 FROM jobs j WHERE j.queue = q.id AND j.number = ?3))
+ ORDER BY q.name;
+
 -- name: namespace_names
 SELECT DISTINCT namespace FROM queues WHERE namespace > ?1 ORDER BY namespace LIMIT ?2;
 

@@ -28,7 +28,7 @@ type Groups interface {
 
 // Get implements contract.Inspector.
 func (e *Inspector) Get(ctx context.Context, ref duly.QueueRef, id string) (duly.JobInfo, error) {
-	r, err := e.CallByID(ctx, ref, id, store.ScriptGet, false)
+	r, err := e.CallByID(ctx, ref, id, store.ScriptGet, false, "1")
 	if err != nil {
 		return duly.JobInfo{}, err
 	}
@@ -139,7 +139,7 @@ func (e *Inspector) GetByReceipt(ctx context.Context, namespace string, r duly.R
 			return nil
 		}
 		// The prefix # makes the script look for a number instead of an alias.
-		found, err = e.Call(ctx, q, s, store.ScriptGet, "#"+string(p.Number[:]))
+		found, err = e.Call(ctx, q, s, store.ScriptGet, "#"+string(p.Number[:]), "1")
 		return err
 	})
 	if err != nil {

@@ -48,7 +48,7 @@ func (e *Operator) Update(ctx context.Context, ref duly.QueueRef, id string, u d
 
 	c := e.Retry(ctx)
 	for c.Next() {
-		r, err := e.CallByID(ctx, ref, id, store.ScriptGet, false)
+		r, err := e.CallByID(ctx, ref, id, store.ScriptGet, false, "1")
 		if err != nil {
 			return err
 		}
