@@ -10,11 +10,12 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/wire"
 )
 
 func jobCommand(a *app) *cobra.Command {
 	return a.group("job", "Inspect and change jobs by ID",
-		jobGetCommand(a), jobListCommand(a), jobUpdateCommand(a),
+		jobGetCommand(a), jobFindCommand(a), jobListCommand(a), jobUpdateCommand(a),
 		jobRescheduleCommand(a), jobPromoteCommand(a), jobCancelCommand(a), jobDeleteCommand(a))
 }
 
@@ -47,6 +48,54 @@ func jobGetCommand(a *app) *cobra.Command {
 	cmd.ValidArgsFunction = a.completeQueues(1)
 	cmd.Flags().BoolVar(&body, "body", false, "print only the body, unchanged")
 	return cmd
+}
+
+func jobFindCommand(a *app) *cobra.Command {
+	cmd := a.command("find ID", "Find a job in all queues",
+		`Shows the jobs with an ID in all queues of the namespace. Several queues may have a job with the same ID. At most
+100 jobs are shown. Groups of topics are not searched.`,
+		`  duly job find welcome-4711
+  duly job find welcome-4711 --json`,
+		func(ctx context.Context, p *printer, args []string) error {
+			return a.withEngine(ctx, func(s *session) error {
+				found, err := contract.FinderOf(s.Engine).Find(ctx, s.namespace, args[0])
+				if errors.Is(err, duly.ErrNotFound) {
+					return withHint(err, "it may be finished; see the queues: %s queues", a.program())
+				}
+				if err != nil {
+					return err
+				}
+				return a.printFound(p, found)
+			})
+		})
+
+	cmd.Args = takesArgs("ID")
+	cmd.ValidArgsFunction = cobra.NoFileCompletions
+	return cmd
+}
+
+// printFound prints one line per queue. With --json, a line has the job with its body.
+func (a *app) printFound(p *printer, found contract.Found) error {
+	if p.json {
+		p.lines(wire.AppendJobs(nil, duly.ListPage{Jobs: found.Jobs}, true))
+	} else {
+		t := p.jobTableBy("QUEUE")
+		for i := range found.Jobs {
+			t.addJobAs(found.Jobs[i].Queue, &found.Jobs[i])
+		}
+		t.flush()
+	}
+
+	if err := p.flush(); err != nil {
+		return err
+	}
+	switch {
+	case found.More && p.json:
+		a.errorLine([]byte(`{"more":true}`))
+	case found.More:
+		a.note("… more queues have a job with this ID; see one: %s job get QUEUE ID", a.program())
+	}
+	return nil
 }
 
 func jobPromoteCommand(a *app) *cobra.Command {

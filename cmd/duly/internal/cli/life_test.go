@@ -169,7 +169,7 @@ func TestPushLinesKeepsOrder(t *testing.T) {
 	}
 }
 
-// C15.19: job get, list, update, promote, delete.
+// C15.19, C15.60: job get, find, list, update, promote, delete.
 func TestJobCommands(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -180,6 +180,11 @@ func TestJobCommands(t *testing.T) {
 	r.do("job", "list", "q")
 	r.do("job", "list", "q", "--state", "delayed", "--bodies")
 	r.do("job", "list", "q", "--limit", "2")
+	r.do("push", "r", "body", "--id", "one")
+	r.do("job", "find", "one")
+	r.do("job", "find", "one", "--json")
+	r.do("job", "find", "nobody")
+	r.do("job", "find", "a b")
 	r.do("job", "list", "q", "--state", "sleeping")
 	r.do("job", "update", "q", "one", "--priority", "9", "--ttl", "2h", "--header", "a=b", "--body", "")
 	r.do("job", "get", "q", "one")

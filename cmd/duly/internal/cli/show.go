@@ -130,13 +130,19 @@ func headersText(headers map[string]string) string {
 }
 
 // jobTable returns a table for jobs in any state.
-func (p *printer) jobTable() *table {
-	return p.newTable("ID", "STATE", "WHEN", ">FAILED", ">PRIO", ">SIZE", "")
+func (p *printer) jobTable() *table { return p.jobTableBy("ID") }
+
+// jobTableBy returns a table for jobs whose first column has another header than ID.
+func (p *printer) jobTableBy(first string) *table {
+	return p.newTable(first, "STATE", "WHEN", ">FAILED", ">PRIO", ">SIZE", "")
 }
 
 // addJob adds a row for a job. WHEN depends on the state. FAILED is the number of failed
 // tries.
-func (t *table) addJob(j *duly.JobInfo) {
+func (t *table) addJob(j *duly.JobInfo) { t.addJobAs(j.ID, j) }
+
+// addJobAs adds a row for a job with another text than its ID.
+func (t *table) addJobAs(name string, j *duly.JobInfo) {
 	when := j.Due
 
 	// Each state has one time that matters: the end of its lease, its finish, or its due time.
@@ -157,7 +163,7 @@ func (t *table) addJob(j *duly.JobInfo) {
 		about = "key " + j.OrderKey
 	}
 
-	t.add(txt(j.ID), cell{j.State.String(), stateStyle(j.State)}, txt(relative(when, t.p.now())),
+	t.add(txt(name), cell{j.State.String(), stateStyle(j.State)}, txt(relative(when, t.p.now())),
 		txt(fmt.Sprintf("%d/%d", failed(j), j.Tries)), txt(fmt.Sprint(j.Priority)),
 		txt(bytesText(int64(j.Size))), txt(about))
 }
