@@ -53,3 +53,11 @@ func State(m *rueidis.RedisMessage) duly.State {
 	}
 	return s
 }
+
+// StateText returns a state as scripts read it, "" for StateNone.
+func StateText(s duly.State) string {
+	if s == duly.StateNone {
+		return ""
+	}
+	return s.String()
+}

@@ -156,11 +156,7 @@ func (d *deletion) finish(err error) ([]error, error) {
 // sendDelete returns the sender of batched deletes.
 func (e *Jobs) sendDelete(q *catalog.Queue, s *catalog.Shard) func(context.Context, []*Batched) error {
 	return func(ctx context.Context, calls []*Batched) error {
-		wanted := ""
-		if state := calls[0].state; state != duly.StateNone {
-			wanted = state.String()
-		}
-		args := append(make([]string, 0, 2+len(calls)), s.Limits, wanted)
+		args := append(make([]string, 0, 2+len(calls)), s.Limits, codec.StateText(calls[0].state))
 		for _, c := range calls {
 			args = append(args, c.Args...)
 		}

@@ -60,10 +60,7 @@ type deletion struct {
 }
 
 func (d *deletion) run(ctx context.Context, q *catalog.Queue) error {
-	wanted := ""
-	if d.state != duly.StateNone {
-		wanted = d.state.String()
-	}
+	wanted := codec.StateText(d.state)
 	return d.ids.eachShard(q, func(i int, err error) { d.results[i] = err }, func(shard int, all []int) error {
 		args := append([]string{wanted}, d.ids.placesAt(all)...)
 		reply, err := d.ids.e.CallGroup(ctx, q, q.Shards[shard], store.ScriptGroupDelete, args...)
