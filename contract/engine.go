@@ -32,6 +32,11 @@ type Inspector interface {
 	// Get returns a job with its body. The state is computed at the time of the call. Get
 	// returns [duly.ErrNotFound] if the job does not exist.
 	Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobInfo, error)
+	// GetJobs returns jobs by ID, at most [duly.MaxBatch], each like Get. Bodies and results are read
+	// only if bodies is set. They are then limited to [duly.MaxBatchBytes] together. A job that does not
+	// fit has the error [duly.ErrTooLarge], and the caller gets it in another call. The first job that
+	// is read always fits.
+	GetJobs(ctx context.Context, q duly.QueueRef, ids []string, bodies bool) ([]JobResult, error)
 	// GetByReceipt returns the job of a receipt, like Get, also after the delivery has
 	// ended. It returns [duly.ErrNotFound] if the job does not exist.
 	GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error)
@@ -52,6 +57,12 @@ type Inspector interface {
 	Config(ctx context.Context, q duly.QueueRef) (duly.QueueConfig, error)
 }
 
+// JobResult is the result of one ID of GetJobs: a job, or an error.
+type JobResult struct {
+	Info duly.JobInfo
+	Err  error
+}
+
 // Operator changes jobs and queues. Update, Promote, Pause and Resume return
 // [duly.ErrNotFound] if the job or the queue does not exist.
 type Operator interface {
@@ -61,6 +72,9 @@ type Operator interface {
 	// Promote makes a waiting job due now. It returns [duly.ErrConflict] for a job that
 	// does not wait.
 	Promote(ctx context.Context, q duly.QueueRef, id string) error
+	// PromoteJobs makes waiting jobs due now by ID, at most [duly.MaxBatch]. The error of an ID is nil,
+	// or that of Promote. It is safe to repeat.
+	PromoteJobs(ctx context.Context, q duly.QueueRef, ids []string) ([]error, error)
 	// DeleteJobs deletes jobs by ID, at most [duly.MaxBatch]. If state is not [duly.StateNone], it
 	// deletes only jobs that are in this state by the clock. The error of an ID is nil,
 	// [duly.ErrNotFound], or [duly.ErrConflict] for a job in another state. It is safe to repeat.

@@ -139,20 +139,60 @@ func ValidateRequeue(p *duly.RequeueParams) error {
 	return f.Err()
 }
 
-// ValidateDeleteJobs returns [duly.ErrInvalid] with every bad parameter, and [duly.ErrTooLarge] for too
-// many IDs. A bad ID is the error of this ID only.
-func ValidateDeleteJobs(ids []string, state duly.State) error {
+// ValidateIDs returns [duly.ErrInvalid] for no ID, and [duly.ErrTooLarge] for too many. A bad ID is the
+// error of this ID only.
+func ValidateIDs(ids []string) error {
 	if err := CheckBatch(len(ids), 0); err != nil {
 		return err
 	}
-	var f BadFields
 	if len(ids) == 0 {
-		f.Add("ids", "are 0, must be between 1 and %d", duly.MaxBatch)
+		return Invalid("ids", "are 0, must be between 1 and %d", duly.MaxBatch)
 	}
+	return nil
+}
+
+// ValidateDeleteJobs is like [ValidateIDs], and also checks the state. The error has every bad parameter.
+func ValidateDeleteJobs(ids []string, state duly.State) error {
+	err := ValidateIDs(ids)
+	if err != nil && duly.CodeOf(err) != duly.CodeInvalid {
+		return err
+	}
+	var f BadFields
+	f.Take(err)
 	if state != duly.StateNone {
 		checkState(state, &f)
 	}
 	return f.Err()
+}
+
+// JobRoom is the room that an answer of GetJobs has left, in bytes of bodies and results.
+type JobRoom struct {
+	used  int
+	begun bool // whether the answer has a job
+}
+
+// Take reports whether a job of this size still fits, and takes its room. The first job always fits.
+func (r *JobRoom) Take(size int) bool {
+	if r.begun && r.used+size > duly.MaxBatchBytes {
+		return false
+	}
+	r.used += size
+	r.begun = true
+	return true
+}
+
+// Left returns the room for the next job in bytes. It is [duly.MaxBatchBytes] only before the first job.
+func (r *JobRoom) Left() int {
+	if r.begun {
+		return max(0, min(duly.MaxBatchBytes-1, duly.MaxBatchBytes-r.used))
+	}
+	return duly.MaxBatchBytes
+}
+
+// NoRoom returns the error of a job that does not fit in an answer of GetJobs.
+func NoRoom(id string) error {
+	return TooLarge("ids", "name more than %d bytes of bodies and results, and job %q is beyond them; get it in another call",
+		duly.MaxBatchBytes, id)
 }
 
 // WrongState returns [duly.ErrConflict] for a job that is in another state than the call wants.

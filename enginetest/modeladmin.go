@@ -31,12 +31,59 @@ type deleteJobsOp struct {
 }
 
 func (o deleteJobsOp) play(p *pair) {
-	var ids []string
-	for _, id := range o.IDs {
-		ids = append(ids, id.of(p))
-	}
+	ids := idsIn(p, o.IDs)
 	p.both(fmt.Sprintf("deletion of %s %q", o.State, ids), func(s side) (string, error) {
 		errs, err := s.in(o.At.ref().Namespace).DeleteJobs(p.ctx, o.At.ref(), ids, o.State)
+		return errorTexts(errs), err
+	})
+	for _, id := range ids {
+		p.get(o.At, id)
+	}
+}
+
+func idsIn(p *pair, specs []idSpec) (ids []string) {
+	for _, id := range specs {
+		ids = append(ids, id.of(p))
+	}
+	return ids
+}
+
+// getJobsOp reads jobs by IDs.
+type getJobsOp struct {
+	At     queueSpec
+	IDs    []idSpec
+	Bodies bool
+}
+
+func (o getJobsOp) play(p *pair) {
+	ids := idsIn(p, o.IDs)
+	p.both(fmt.Sprintf("get of %q, bodies %t", ids, o.Bodies), func(s side) (string, error) {
+		results, err := s.in(o.At.ref().Namespace).GetJobs(p.ctx, o.At.ref(), ids, o.Bodies)
+		return resultTexts(results), err
+	})
+}
+
+// resultTexts returns the jobs and errors of a GetJobs as text.
+func resultTexts(results []contract.JobResult) string {
+	texts := make([]string, len(results))
+	for i, r := range results {
+		if texts[i] = errorTexts([]error{r.Err}); r.Err == nil {
+			texts[i] = fmt.Sprintf("%s %q of %d bytes, result %q", r.Info.State, r.Info.Body, r.Info.Size, r.Info.Result)
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// promoteJobsOp promotes jobs by IDs.
+type promoteJobsOp struct {
+	At  queueSpec
+	IDs []idSpec
+}
+
+func (o promoteJobsOp) play(p *pair) {
+	ids := idsIn(p, o.IDs)
+	p.both(fmt.Sprintf("promotion of %q", ids), func(s side) (string, error) {
+		errs, err := s.in(o.At.ref().Namespace).PromoteJobs(p.ctx, o.At.ref(), ids)
 		return errorTexts(errs), err
 	})
 	for _, id := range ids {

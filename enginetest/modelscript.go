@@ -173,6 +173,8 @@ var drawn = func() (all []func(t *rapid.T) operation) {
 	add(2, func(t *rapid.T) operation { return waitOp{drawReserve(t).(reserveOp)} })
 	add(2, func(t *rapid.T) operation { return deleteOp{drawQueue(t), drawID(t)} })
 	add(2, drawDeleteJobs)
+	add(1, func(t *rapid.T) operation { return getJobsOp{drawQueue(t), drawIDs(t), rapid.Bool().Draw(t, "bodies")} })
+	add(2, func(t *rapid.T) operation { return promoteJobsOp{drawQueue(t), drawIDs(t)} })
 	add(2, func(t *rapid.T) operation { return promoteOp{drawQueue(t), drawID(t)} })
 	add(2, drawExtend)
 	add(1, func(t *rapid.T) operation { return setClockOp{of(t, someSteps)} })
@@ -274,10 +276,15 @@ func drawRequeue(t *rapid.T) operation {
 
 func drawDeleteJobs(t *rapid.T) operation {
 	o := deleteJobsOp{At: drawQueue(t), State: of(t, append([]duly.State{duly.StateNone}, duly.States[:]...))}
-	for range rapid.IntRange(1, 3).Draw(t, "ids") {
-		o.IDs = append(o.IDs, drawID(t))
-	}
+	o.IDs = drawIDs(t)
 	return o
+}
+
+func drawIDs(t *rapid.T) (ids []idSpec) {
+	for range rapid.IntRange(1, 3).Draw(t, "ids") {
+		ids = append(ids, drawID(t))
+	}
+	return ids
 }
 
 func drawConfigure(t *rapid.T) operation {

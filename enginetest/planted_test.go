@@ -343,6 +343,18 @@ func (b *buggy) Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobIn
 	return info, err
 }
 
+func (b *buggy) GetJobs(
+	ctx context.Context, q duly.QueueRef, ids []string, bodies bool,
+) ([]contract.JobResult, error) {
+	results, err := b.Engine.GetJobs(ctx, q, ids, bodies)
+	for i := range results {
+		if b.bug.info != nil && results[i].Err == nil {
+			b.bug.info(&results[i].Info)
+		}
+	}
+	return results, err
+}
+
 func (b *buggy) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
 	page, err := b.Engine.List(ctx, q, p)
 	if b.bug.list != nil {

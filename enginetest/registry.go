@@ -42,6 +42,7 @@ func subjects() []subject {
 		{"Dead", deadTests()},
 		{"Requeue", requeueTests()},
 		{"DeleteJobs", deleteJobsTests()},
+		{"JobsByID", jobsByIDTests()},
 		{"TTL", ttlTests()},
 		{"Order", orderTests()},
 		{"OrderKey", orderKeyTests()},

@@ -294,6 +294,17 @@ func (f *aliases) aliasesOf(namespace, id string) []string {
 	return all
 }
 
+// GetJobs implements contract.Inspector.
+func (e *sharded) GetJobs(
+	ctx context.Context, q duly.QueueRef, ids []string, bodies bool,
+) ([]contract.JobResult, error) {
+	results, err := e.Engine.GetJobs(ctx, q, e.knownAll(q, ids), bodies)
+	for i := range results {
+		e.restoreJob(&results[i].Info.Job)
+	}
+	return results, err
+}
+
 // GetByReceipt implements contract.Inspector.
 func (e *sharded) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
 	info, err := e.Engine.GetByReceipt(ctx, namespace, r)
@@ -373,11 +384,20 @@ func (e *sharded) Delete(ctx context.Context, q duly.QueueRef, id string) error 
 func (e *sharded) DeleteJobs(
 	ctx context.Context, q duly.QueueRef, ids []string, state duly.State,
 ) ([]error, error) {
+	return e.Engine.DeleteJobs(ctx, q, e.knownAll(q, ids), state)
+}
+
+func (e *sharded) knownAll(q duly.QueueRef, ids []string) []string {
 	known := make([]string, len(ids))
 	for i, id := range ids {
 		known[i] = e.known(q, id)
 	}
-	return e.Engine.DeleteJobs(ctx, q, known, state)
+	return known
+}
+
+// PromoteJobs implements contract.Operator.
+func (e *sharded) PromoteJobs(ctx context.Context, q duly.QueueRef, ids []string) ([]error, error) {
+	return e.Engine.PromoteJobs(ctx, q, e.knownAll(q, ids))
 }
 
 // Update implements contract.Operator.

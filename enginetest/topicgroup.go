@@ -161,6 +161,7 @@ func callsOf(s *scene, ref duly.QueueRef) map[string]error {
 		"stats":     errOf(s.Engine.Stats(s.ctx, ref)),
 		"config":    errOf(s.Engine.Config(s.ctx, ref)),
 		"delete":    s.Engine.Delete(s.ctx, ref, id),
+		"get all":   errOf(s.Engine.GetJobs(s.ctx, ref, []string{id}, true)),
 		"deletion":  errOf(s.Engine.DeleteJobs(s.ctx, ref, []string{id}, duly.StateNone)),
 		"requeue":   errOf(s.Engine.Requeue(s.ctx, ref, duly.RequeueParams{N: 1})),
 		"purge":     errOf(s.Engine.Purge(s.ctx, ref, duly.StateReady, 0)),
@@ -355,6 +356,17 @@ func groupDeletions(s *scene) {
 	s.must("ack", g.settle(duly.SettleRequest{Receipt: ds[4].Receipt, As: duly.Ack}))
 	states := []duly.State{duly.StateLeased, duly.StateDead, duly.StateReady, duly.StateDelayed}
 
+	for i, r := range g.getJobs(true, ids...) {
+		if i >= len(states) {
+			s.refused("get of a message that the group does not hold", r.Err, duly.CodeNotFound)
+			continue
+		}
+		s.must("get of a message that is "+states[i].String(), r.Err)
+		same(s, "its state", r.Info.State, states[i])
+		same(s, "its body", string(r.Info.Body), string("abcd"[i]))
+	}
+	s.refused("promotion in a group", errOf(s.Engine.PromoteJobs(s.ctx, g.ref(), ids)), duly.CodeInvalid)
+
 	for i, state := range states {
 		wanted := states[(i+1)%len(states)]
 		g.conflicts("deletion of a message that is "+state.String(), g.deleteJobs(wanted, ids[i])[0], state)
@@ -424,6 +436,7 @@ func groupForeignPositions(s *scene) {
 	other := s.onTopic("other").send("a")[0]
 	for _, id := range []string{other, "order-17", duly.NewNumber().String()} {
 		s.names("get "+id, errOf(g.Engine.Get(g.ctx, g.ref(), id)), duly.CodeInvalid, "id")
+		s.names("get of "+id, g.getJobs(true, id)[0].Err, duly.CodeInvalid, "id")
 		s.names("delete "+id, g.Engine.Delete(g.ctx, g.ref(), id), duly.CodeInvalid, "id")
 		s.names("deletion of "+id, g.deleteJobs(duly.StateDead, id)[0], duly.CodeInvalid, "id")
 		s.names("requeue "+id, g.requeue(id).Err, duly.CodeInvalid, "id")

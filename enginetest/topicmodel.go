@@ -240,7 +240,7 @@ var topicDrawn = func() (all []func(t *rapid.T) operation) {
 	add(3, func(t *rapid.T) operation { return createGroupOp{drawGroup(t), drawFrom(t)} })
 	add(2, func(t *rapid.T) operation {
 		return topicJobOp{drawGroup(t), drawBack(t), of(t, []string{"delete", "delete dead", "delete ready", "requeue",
-			"get"})}
+			"get", "get all"})}
 	})
 	add(3, func(t *rapid.T) operation {
 		return topicRequeueOp{drawGroup(t), rapid.IntRange(1, 3).Draw(t, "n")}

@@ -277,6 +277,11 @@ func (o topicJobOp) play(p *pair) {
 			errs, err := s.in("").DeleteJobs(p.ctx, ref, []string{id}, state)
 			return errorTexts(errs), err
 		})
+	case "get all":
+		p.both("get all "+id, func(s side) (string, error) {
+			results, err := s.in("").GetJobs(p.ctx, ref, []string{id, id}, true)
+			return resultTexts(results), err
+		})
 	case "requeue":
 		p.both("requeue "+id, func(s side) (string, error) {
 			results, err := s.in("").Requeue(p.ctx, ref, duly.RequeueParams{IDs: []string{id}})

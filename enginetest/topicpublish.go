@@ -237,6 +237,8 @@ func publishNames(s *scene) {
 		"resume":    t.Engine.Resume(t.ctx, t.ref()),
 		"destroy":   t.Engine.Destroy(t.ctx, t.ref()),
 		"delete":    t.Engine.Delete(t.ctx, t.ref(), "x"),
+		"get all":   errOf(t.Engine.GetJobs(t.ctx, t.ref(), []string{"x"}, true)),
+		"promotion": errOf(t.Engine.PromoteJobs(t.ctx, t.ref(), []string{"x"})),
 		"deletion":  errOf(t.Engine.DeleteJobs(t.ctx, t.ref(), []string{"x"}, duly.StateNone)),
 		// The queue of the same call has a job, which must not be leased.
 		"reserve": errOf(t.Engine.Reserve(t.ctx, duly.ReserveParams{Queues: []string{"q", theTopic}, Max: 2})),

@@ -39,6 +39,33 @@ func (e *Engine) Find(ctx context.Context, namespace, id string) (contract.Found
 	})
 }
 
+// GetJobs implements contract.Inspector, with one request.
+func (e *Engine) GetJobs(
+	ctx context.Context, q duly.QueueRef, ids []string, bodies bool,
+) ([]contract.JobResult, error) {
+	if err := e.beginQueue(q); err != nil {
+		return nil, err
+	}
+	defer e.calls.Done()
+	if err := contract.ValidateIDs(ids); err != nil {
+		return nil, err
+	}
+
+	send := func(ids []string) ([]contract.JobResult, error) {
+		body := wire.GetJobsForm.Append(nil, wire.GetJobs{IDs: ids, Bodies: bodies})
+		r := request{method: "POST", path: e.queuePath(q) + "/jobs/get", body: body, max: maxJobs}
+		results, err := fetch(ctx, e.link, r, func(text string) ([]contract.JobResult, error) {
+			return wire.ReadGotJobs(text, e.link.namespace)
+		})
+		if err == nil {
+			err = e.link.perID(len(results), ids)
+		}
+		return results, err
+	}
+	return sendValid(ids, func(id *string) error { return contract.ValidateID(*id) }, send,
+		func(_ *string, err error) contract.JobResult { return contract.JobResult{Err: err} })
+}
+
 // GetByReceipt implements contract.Inspector.
 func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
 	if err := e.begin(namespace); err != nil {

@@ -132,6 +132,14 @@ func TestCloseWaitsForCalls(t *testing.T) {
 			_, err := e.DeleteJobs(ctx, q, []string{"x"}, duly.StateDead)
 			return err
 		},
+		"get of jobs": func(ctx context.Context, e *httpengine.Engine) error {
+			_, err := e.GetJobs(ctx, q, []string{"x"}, true)
+			return err
+		},
+		"promotion": func(ctx context.Context, e *httpengine.Engine) error {
+			_, err := e.PromoteJobs(ctx, q, []string{"x"})
+			return err
+		},
 		"delayed message": func(ctx context.Context, e *httpengine.Engine) error {
 			_, err := e.DelayedMessage(ctx, q, "", "x")
 			return err

@@ -29,20 +29,34 @@ func (e *Engine) DeleteJobs(
 		return nil, err
 	}
 
-	return sendValid(ids, func(id *string) error { return contract.ValidateID(*id) },
-		func(ids []string) ([]error, error) { return e.deleteJobs(ctx, q, ids, state) },
+	return e.changeJobs(ctx, q, "/jobs/delete", ids, func(ids []string) []byte {
+		return wire.DeleteJobsForm.Append(nil, wire.DeleteJobs{IDs: ids, State: state})
+	})
+}
+
+// changeJobs changes jobs by ID with one request.
+func (e *Engine) changeJobs(
+	ctx context.Context, q duly.QueueRef, path string, ids []string, body func(ids []string) []byte,
+) ([]error, error) {
+	send := func(ids []string) ([]error, error) {
+		r := request{method: "POST", path: e.queuePath(q) + path, body: body(ids)}
+		errs, err := change(ctx, e, r, wire.ResultsForm.ReadAnswer)
+		if err == nil {
+			err = e.link.perID(len(errs), ids)
+		}
+		return errs, err
+	}
+	return sendValid(ids, func(id *string) error { return contract.ValidateID(*id) }, send,
 		func(_ *string, err error) error { return err })
 }
 
-func (e *Engine) deleteJobs(ctx context.Context, q duly.QueueRef, ids []string, state duly.State) ([]error, error) {
-	body := wire.DeleteJobsForm.Append(nil, wire.DeleteJobs{IDs: ids, State: state})
-	r := request{method: "POST", path: e.queuePath(q) + "/jobs/delete", body: body}
-	errs, err := change(ctx, e, r, wire.ResultsForm.ReadAnswer)
-	// The results belong to the IDs by their order, so their number must be equal.
-	if err == nil && len(errs) != len(ids) {
-		err = e.link.malformed(fmt.Sprintf("has %d results for %d IDs", len(errs), len(ids)))
+// perID returns an error for an answer with another number of results than IDs. The results belong to
+// the IDs by their order.
+func (l *link) perID(results int, ids []string) error {
+	if results == len(ids) {
+		return nil
 	}
-	return errs, err
+	return l.malformed(fmt.Sprintf("has %d results for %d IDs", results, len(ids)))
 }
 
 // Update implements contract.Operator.
@@ -57,6 +71,20 @@ func (e *Engine) Update(ctx context.Context, q duly.QueueRef, id string, u duly.
 // Promote implements contract.Operator.
 func (e *Engine) Promote(ctx context.Context, q duly.QueueRef, id string) error {
 	return e.onJob(ctx, q, id, request{method: "POST", path: "/promote"})
+}
+
+// PromoteJobs implements contract.Operator.
+func (e *Engine) PromoteJobs(ctx context.Context, q duly.QueueRef, ids []string) ([]error, error) {
+	if err := e.beginQueue(q); err != nil {
+		return nil, err
+	}
+	defer e.calls.Done()
+	if err := contract.ValidateIDs(ids); err != nil {
+		return nil, err
+	}
+	return e.changeJobs(ctx, q, "/jobs/promote", ids, func(ids []string) []byte {
+		return wire.PromoteJobsForm.Append(nil, ids)
+	})
 }
 
 // onJob makes a request about a job that has no result. The path in r is appended to the path of

@@ -273,7 +273,7 @@ func TestUpdateOfAChangedJobChangesNothing(t *testing.T) {
 			r[0].Status != duly.Created {
 			t.Fatal(r, err)
 		}
-		read, err := e.catalog.CallByID(ctx, q, "x", store.ScriptGet, false, "1")
+		read, err := e.catalog.ReadByID(ctx, q, "x")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,7 @@ var largest = map[string]int{
 	"look": 1, "overdue": 1, "idle": 12, // these scripts read the first entries or the counters of each shard
 	"holding":    500,
 	"check_page": 50, "check_job": 1, "check_entry": 1, "check_list": 1, "check_shard": 15,
-	"get": 1, "delete": 1000, "promote": 1, "update": 1, "configure": 1, "destroy": 18, "queue_put": 1, "queue_set": 1,
+	"get": 1000, "delete": 1000, "promote": 1000, "update": 1, "configure": 1, "destroy": 18, "queue_put": 1, "queue_set": 1,
 	"mark": 1, "slow": 1, "group_slow": 1,
 	"topic_publish": 1000, "topic_read": 1000, "topic_step": 1000, "topic_stats": 1, "topic_delayed": 1000,
 	"topic_message": 1, "topic_cancel": 1,
@@ -229,7 +229,7 @@ func (c *counting) pushTo(queue string, n int, of func(i int) duly.Job) {
 	}
 }
 
-// deleteMany deletes a thousand jobs in one batch.
+// deleteMany reads, promotes and deletes a thousand jobs, each in one batch.
 func (c *counting) deleteMany() {
 	c.Helper()
 	ids := make([]string, mostAtOnce)
@@ -237,6 +237,10 @@ func (c *counting) deleteMany() {
 		ids[i] = fmt.Sprint("id-", i)
 		return duly.Job{ID: ids[i], TTL: time.Hour, OrderKey: fmt.Sprint(i)}
 	})
+	_, err := c.at.GetJobs(c.Context(), duly.Q("deleted"), ids, true)
+	must(c, err)
+	_, err = c.at.PromoteJobs(c.Context(), duly.Q("deleted"), ids)
+	must(c, err)
 	must(c, c.at.DeleteTogether(c.Context(), duly.Q("deleted"), ids))
 }
 

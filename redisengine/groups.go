@@ -17,6 +17,16 @@ func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (duly.Jo
 	return e.inspector.Get(ctx, ref, id)
 }
 
+// GetJobs implements contract.Inspector.
+func (e *Engine) GetJobs(
+	ctx context.Context, ref duly.QueueRef, ids []string, bodies bool,
+) ([]contract.JobResult, error) {
+	if ref.IsGroup() {
+		return e.topicCalls.GetMessages(ctx, ref, ids, bodies)
+	}
+	return e.inspector.GetJobs(ctx, ref, ids, bodies)
+}
+
 // GetByReceipt implements contract.Inspector.
 func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
 	// The receipt names its queue, so it shows whether the job belongs to a group.
@@ -130,6 +140,14 @@ func (e *Engine) Promote(ctx context.Context, ref duly.QueueRef, id string) erro
 		return err
 	}
 	return e.operator.Promote(ctx, ref, id)
+}
+
+// PromoteJobs implements contract.Operator.
+func (e *Engine) PromoteJobs(ctx context.Context, ref duly.QueueRef, ids []string) ([]error, error) {
+	if err := notForGroup(ref, "promote"); err != nil {
+		return nil, err
+	}
+	return e.operator.PromoteJobs(ctx, ref, ids)
 }
 
 // Update implements contract.Operator.

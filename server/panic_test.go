@@ -57,6 +57,12 @@ func (e *failing) Config(context.Context, duly.QueueRef) (duly.QueueConfig, erro
 	return duly.QueueConfig{}, e.fail()
 }
 func (e *failing) Delete(context.Context, duly.QueueRef, string) error { return e.fail() }
+func (e *failing) GetJobs(context.Context, duly.QueueRef, []string, bool) ([]contract.JobResult, error) {
+	return nil, e.fail()
+}
+func (e *failing) PromoteJobs(context.Context, duly.QueueRef, []string) ([]error, error) {
+	return nil, e.fail()
+}
 func (e *failing) DeleteJobs(context.Context, duly.QueueRef, []string, duly.State) ([]error, error) {
 	return nil, e.fail()
 }

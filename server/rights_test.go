@@ -90,7 +90,7 @@ func TestRightsMatchContract(t *testing.T) {
 		case strings.HasPrefix(path, "/topics"):
 			want = rightOfTopics(r.Method, path)
 		case strings.HasPrefix(path, "/queues/{queue}/jobs") || path == "/queues/{queue}/peek":
-			if want = auth.Produce; r.Method == "GET" {
+			if want = auth.Produce; r.Method == "GET" || strings.HasSuffix(path, "/jobs/get") {
 				want = auth.Consume
 			}
 		case strings.HasPrefix(path, "/queues/{queue}/schedules"):

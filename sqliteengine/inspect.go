@@ -100,6 +100,84 @@ func (t readTx) findInQueues(namespace, id string) (found contract.Found, err er
 	}
 }
 
+// GetJobs implements contract.Inspector.
+func (e inspectorAPI) GetJobs(
+	ctx context.Context, ref duly.QueueRef, ids []string, bodies bool,
+) ([]contract.JobResult, error) {
+	if err := contract.ValidateIDs(ids); err != nil {
+		return nil, err
+	}
+	r := jobsReader{ref: ref, ids: copyList(ctx, ids), bodies: bodies}
+	if err := e.onLongSnapshot(ctx, ref, r.read); err != nil {
+		return nil, err
+	}
+	return r.results, nil
+}
+
+// jobsReader is one call to GetJobs.
+type jobsReader struct {
+	ref     duly.QueueRef
+	ids     []string
+	bodies  bool
+	room    contract.JobRoom
+	results []contract.JobResult
+}
+
+// read reads jobs until the last one or the end of the slice. It reports whether more jobs follow.
+func (r *jobsReader) read(t readTx, q *queue, s *readSlice) (more bool, err error) {
+	for len(r.results) < len(r.ids) {
+		info, err := r.get(t, q, r.ids[len(r.results)])
+		// Any other error fails the whole call.
+		if failureOnly(err) != nil {
+			return false, err
+		}
+		r.results = append(r.results, contract.JobResult{Info: info, Err: err})
+		if s.timeUp() {
+			return len(r.results) < len(r.ids), nil
+		}
+	}
+	return false, nil
+}
+
+// get returns one job. q is nil for an unknown queue.
+func (r *jobsReader) get(t readTx, q *queue, id string) (info duly.JobInfo, err error) {
+	if err := contract.ValidateID(id); err != nil {
+		return info, err
+	}
+	if q == nil {
+		return info, contract.NotFound(r.ref, id)
+	}
+	j, err := q.byID(t.tx, id)
+	if err != nil {
+		return info, err
+	}
+	if j == nil || j.expired(t.now) {
+		return info, notFoundIn(q, id)
+	}
+
+	// The size is read first, so that no body is read in vain.
+	size, err := t.bodySize(j)
+	switch {
+	case err == errGone:
+		return info, notFoundIn(q, id)
+	case err != nil:
+		return info, err
+	case r.bodies && !r.room.Take(size+len(j.result)):
+		return info, contract.NoRoom(id)
+	case r.bodies:
+		err = j.readBody(t.conn)
+	}
+	if err != nil {
+		return info, err
+	}
+
+	state, err := j.currentState(t.tx)
+	if info = j.info(state, size); !r.bodies {
+		info.Body, info.Result = nil, nil
+	}
+	return info, err
+}
+
 // GetByReceipt implements contract.Inspector.
 func (e inspectorAPI) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (
 	info duly.JobInfo, err error,
@@ -452,13 +530,19 @@ func (t readTx) dueNow(s *sqliteconn.Stmt, q *queue) (state duly.State, at int64
 // size returns the length of a job's body without reading it. The row of a list holds
 // the length of an inline body.
 func (t readTx) size(j *job, row *sqliteconn.Stmt) (int, error) {
+	if !j.hasBody && !j.pointer && !row.ColNull(12) {
+		return int(row.ColInt(12)), nil
+	}
+	return t.bodySize(j)
+}
+
+// bodySize is like size for a job without the row of a list.
+func (t readTx) bodySize(j *job) (int, error) {
 	switch {
 	case j.hasBody:
 		return len(j.Body), nil
 	case j.pointer:
 		return j.readMessageHead(t.conn)
-	case !row.ColNull(12):
-		return int(row.ColInt(12)), nil
 	}
 	n, _, err := t.integer(t.stmt("body_size").Int(1, j.q.id).Blob(2, j.number[:]))
 	return int(n), err

@@ -46,17 +46,72 @@ func (e operatorAPI) Promote(ctx context.Context, ref duly.QueueRef, id string) 
 	if err := notForGroup(ref, "promote"); err != nil {
 		return err
 	}
-	return e.onJob(ctx, ref, id, spaceNone, func(t *tx, j *job) error {
-		switch {
-		case !j.state.Waiting():
-			return conflict(j, "promoted")
-		case j.state != duly.StateDelayed:
-			return nil
-		}
-		// A due time in the past decides the order among ready jobs, so it is kept.
-		j.DueAt = min(j.DueAt, t.now)
-		return j.makeDue(t)
+	return e.onJob(ctx, ref, id, spaceNone, func(t *tx, j *job) error { return j.promoteNow(t) })
+}
+
+// promoteNow makes a waiting job due now.
+func (j *job) promoteNow(t *tx) error {
+	switch {
+	case !j.state.Waiting():
+		return conflict(j, "promoted")
+	case j.state != duly.StateDelayed:
+		return nil
+	}
+	// A due time in the past decides the order among ready jobs, so it is kept.
+	j.DueAt = min(j.DueAt, t.now)
+	return j.makeDue(t)
+}
+
+// PromoteJobs implements contract.Operator. It is one operation of a transaction.
+func (e operatorAPI) PromoteJobs(ctx context.Context, ref duly.QueueRef, ids []string) ([]error, error) {
+	if err := notForGroup(ref, "promote"); err != nil {
+		return nil, err
+	}
+	if err := contract.ValidateIDs(ids); err != nil {
+		return nil, err
+	}
+
+	var errs []error
+	ids = copyList(ctx, ids)
+	err := e.onQueue(ctx, ref, spaceNone, func(t *tx, q *queue) (err error) {
+		errs, err = eachID(ids, func(id string) error { return q.promote(t, ref, id) })
+		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	return errs, nil
+}
+
+// promote promotes the job with an ID. q is nil for an unknown queue.
+func (q *queue) promote(t *tx, ref duly.QueueRef, id string) error {
+	if q == nil {
+		return contract.NotFound(ref, id)
+	}
+	j, err := q.findJob(t, id)
+	if err != nil {
+		return err
+	}
+	if j == nil {
+		return q.notFound(t, id)
+	}
+	return j.promoteNow(t)
+}
+
+// eachID calls do for each valid ID, in order, and returns the result of each ID. An error that is no
+// refusal ends the loop, and is the error of the whole call.
+func eachID(ids []string, do func(id string) error) ([]error, error) {
+	errs := make([]error, len(ids))
+	for i, id := range ids {
+		err := contract.ValidateID(id)
+		if err == nil {
+			err = do(id)
+		}
+		if errs[i] = err; failureOnly(err) != nil {
+			return nil, err
+		}
+	}
+	return errs, nil
 }
 
 // purgeBound is how many jobs one transaction of a Purge deletes.

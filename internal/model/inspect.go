@@ -25,18 +25,61 @@ func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (duly.Jo
 	}
 	defer e.mu.Unlock()
 
+	j, state, err := e.getIn(q, ref, id)
+	if err != nil {
+		return duly.JobInfo{}, err
+	}
+	return j.info(state, true), nil
+}
+
+// getIn returns a job with its state by the clock.
+func (e *Engine) getIn(q *queue, ref duly.QueueRef, id string) (*job, duly.State, error) {
 	// A foreign ID in a group is a mistake of the caller, not a missing message.
 	if err := q.checkID(id); err != nil {
-		return duly.JobInfo{}, err
+		return nil, duly.StateNone, err
 	}
 	_, now := e.now()
 	if s, j := q.lookUp(id); j != nil {
 		// A job whose TTL is over is not found, although no step has dropped it (C2.24).
 		if state := s.stateNow(j, now); state != duly.StateNone {
-			return j.info(state, true), nil
+			return j, state, nil
 		}
 	}
-	return duly.JobInfo{}, q.missing(ref, id)
+	return nil, duly.StateNone, q.missing(ref, id)
+}
+
+// GetJobs implements contract.Inspector.
+func (e *Engine) GetJobs(
+	ctx context.Context, ref duly.QueueRef, ids []string, bodies bool,
+) ([]contract.JobResult, error) {
+	if err := contract.ValidateIDs(ids); err != nil {
+		return nil, err
+	}
+	q, err := e.beginOn(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	defer e.mu.Unlock()
+
+	var room contract.JobRoom
+	results := make([]contract.JobResult, len(ids))
+	for i, id := range ids {
+		err := contract.ValidateID(id)
+		if err != nil {
+			results[i].Err = err
+			continue
+		}
+		j, state, err := e.getIn(q, ref, id)
+		switch {
+		case err != nil:
+			results[i].Err = err
+		case bodies && !room.Take(len(j.Body)+len(j.result)):
+			results[i].Err = contract.NoRoom(id)
+		default:
+			results[i].Info = j.info(state, bodies)
+		}
+	}
+	return results, nil
 }
 
 // Find implements contract.Finder.

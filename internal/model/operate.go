@@ -170,6 +170,47 @@ func (e *Engine) Promote(ctx context.Context, ref duly.QueueRef, id string) erro
 	}
 	defer e.end()
 	_, now := e.now()
+	return s.promote(j, now)
+}
+
+// PromoteJobs implements contract.Operator.
+func (e *Engine) PromoteJobs(ctx context.Context, ref duly.QueueRef, ids []string) ([]error, error) {
+	if ref.IsGroup() {
+		return nil, notForGroup(ref, "promote")
+	}
+	if err := contract.ValidateIDs(ids); err != nil {
+		return nil, err
+	}
+	q, err := e.beginOn(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	defer e.end()
+
+	errs := make([]error, len(ids))
+	for i, id := range ids {
+		errs[i] = e.promoteIn(q, ref, id)
+	}
+	return errs, nil
+}
+
+func (e *Engine) promoteIn(q *queue, ref duly.QueueRef, id string) error {
+	if err := contract.ValidateID(id); err != nil {
+		return err
+	}
+	_, now := e.now()
+	s, j := q.lookUp(id)
+	if j != nil {
+		j = s.alive(j, now)
+	}
+	if j == nil {
+		return q.missing(ref, id)
+	}
+	return s.promote(j, now)
+}
+
+// promote makes a waiting job due now.
+func (s *shard) promote(j *job, now int64) error {
 	switch {
 	case !j.state.Waiting():
 		return s.conflict(j, contract.EventPromote)

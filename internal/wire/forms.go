@@ -41,7 +41,7 @@ var (
 	ReadyForm      = Form[bool]((*fields).ready)
 	SettleForm     = Form[Items[duly.SettleRequest]]((*fields).settle)
 	ExtendForm     = Form[Extend]((*fields).extend)
-	// ResultsForm answers a settle, an extend or a deletion: the error of each item, nil for success.
+	// ResultsForm answers a settle, an extend, and a call on jobs by IDs: the error of each item, nil for success.
 	ResultsForm = Form[[]error]((*fields).results)
 
 	CanceledAskForm = Form[CanceledAsk]((*fields).canceledAsk)
@@ -66,6 +66,10 @@ var (
 	// PurgedForm has the number of deleted jobs.
 	PurgedForm     = Form[int]((*fields).purged)
 	DeleteJobsForm = Form[DeleteJobs]((*fields).deleteJobs)
+	GetJobsForm    = Form[GetJobs]((*fields).getJobs)
+	GotJobsForm    = Form[[]contract.JobResult](func(f *fields, r *[]contract.JobResult) { f.gotJobs(r, true) })
+	// PromoteJobsForm has the IDs of the jobs.
+	PromoteJobsForm = Form[[]string]((*fields).promoteJobs)
 )
 
 // The forms of topics and their groups.

@@ -1,6 +1,9 @@
 package wire
 
-import "github.com/dulymq/duly"
+import (
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+)
 
 func (f *fields) update(u *duly.Update) {
 	f.request("Rules")
@@ -68,6 +71,58 @@ func (f *fields) purged(n *int) {
 	f.int("purged", n, required, "", "How many jobs were deleted.")
 }
 
+// GetJobs is the request of a read by IDs.
+type GetJobs struct {
+	IDs    []string
+	Bodies bool
+}
+
+func (f *fields) getJobs(g *GetJobs) {
+	f.request("GetJobs")
+	f.ids(&g.IDs)
+	f.bool("bodies", &g.Bodies, optional, "True: with bodies and results, of 8 MiB together. Default: without.")
+}
+
+// gotJobs declares the jobs of a read by IDs, with their bodies if bodies is set.
+func (f *fields) gotJobs(results *[]contract.JobResult, bodies bool) {
+	f.answer("GotJobs")
+	list(f, "results", results, required, "One result per ID, in order.", func(f *fields, r *contract.JobResult) {
+		f.answer("GotJob")
+		if f.task != writing || r.Err == nil {
+			f.nested("job", false, optional, "The job; its body only with bodies.", func() { f.info(&r.Info, bodies) })
+		}
+		f.error(&r.Err, "Instead of a job: why it was not read.")
+	})
+}
+
+// AppendGotJobs writes the answer of a read by IDs, with bodies if bodies is set.
+func AppendGotJobs(dst []byte, results []contract.JobResult, bodies bool) []byte {
+	f := writer(dst)
+	f.gotJobs(&results, bodies)
+	return f.end()
+}
+
+// ReadGotJobs reads the answer of a read by IDs. The bodies are nil if the answer has none.
+func ReadGotJobs(text, namespace string) (results []contract.JobResult, err error) {
+	results, err = GotJobsForm.ReadAnswer(text)
+	for i := range results {
+		if results[i].Err == nil {
+			results[i].Info.Namespace = namespace
+		}
+	}
+	return results, err
+}
+
+func (f *fields) promoteJobs(ids *[]string) {
+	f.request("PromoteJobs")
+	f.ids(ids)
+}
+
+// ids declares the IDs of a call on many jobs.
+func (f *fields) ids(ids *[]string) {
+	texts(f, "ids", ids, duly.MaxBatch, required, `minItems:"1" maxItems:"1000"`, "The IDs of the jobs.")
+}
+
 // DeleteJobs is the request of a deletion by IDs. Without a State, it deletes jobs in any state.
 type DeleteJobs struct {
 	IDs   []string
@@ -76,7 +131,7 @@ type DeleteJobs struct {
 
 func (f *fields) deleteJobs(d *DeleteJobs) {
 	f.request("DeleteJobs")
-	texts(f, "ids", &d.IDs, duly.MaxBatch, required, `minItems:"1" maxItems:"1000"`, "The IDs of the jobs.")
+	f.ids(&d.IDs)
 	enum(f, "state", &d.State, optional, anyState, "Delete only jobs that are in this state. Default: in any state.")
 }
 

@@ -45,6 +45,18 @@ func SizeOfJobs(p duly.ListPage, bodies bool) int {
 	})
 }
 
+// SizeOfGotJobs returns at least the number of bytes that AppendGotJobs adds, and little more than
+// that or 64 KiB.
+func SizeOfGotJobs(results []contract.JobResult, bodies bool) int {
+	return size(func(s sizer) int {
+		n := jobSize
+		for i := range results {
+			n += s.info(&results[i].Info, bodies)
+		}
+		return n
+	})
+}
+
 // SizeOfJob returns at least the number of bytes that AppendJob adds, and little more than
 // that or 64 KiB.
 func SizeOfJob(j *duly.JobInfo) int {

@@ -89,6 +89,10 @@ func TestEveryRequestSurvivesTheWire(t *testing.T) {
 	read(t, "purge", pg)(PurgeForm.ReadRequest(string(PurgeForm.Append(nil, pg))))
 	dj := DeleteJobs{IDs: []string{"a", "b"}, State: duly.StateDead}
 	read(t, "delete jobs", dj)(DeleteJobsForm.ReadRequest(string(DeleteJobsForm.Append(nil, dj))))
+	gj := GetJobs{IDs: []string{"a", "b"}, Bodies: true}
+	read(t, "get jobs", gj)(GetJobsForm.ReadRequest(string(GetJobsForm.Append(nil, gj))))
+	pj := []string{"a", "b"}
+	read(t, "promote jobs", pj)(PromoteJobsForm.ReadRequest(string(PromoteJobsForm.Append(nil, pj))))
 	cfg := duly.QueueConfig{Shards: 1,
 		Defaults: duly.Defaults{Tries: 1, MaxStalls: duly.None, Backoff: "fixed:5s", Lease: time.Second,
 			TTL: duly.None},

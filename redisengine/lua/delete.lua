@@ -10,26 +10,8 @@
 --         {'ok', i, state, j, state, ...}: the positions, from 1, of the IDs whose jobs were not removed, with the
 --         states of the jobs; '' for an ID that no job has
 --
--- @include guard clock now limits closing limiter ticks pending policy job sets keys finish find soonest bucket moments
--- @include marker wake forward close
--- numbers_of finds the numbers of many IDs; false for an ID that no job has.
-local function numbers_of(names)
-  local raws, at = {}, {}
-  for i, name in ipairs(names) do
-    if byte(name) == 110 then
-      raws[#raws + 1] = string.sub(name, 2)
-      at[#at + 1] = i
-    end
-  end
-  local numbers = {}
-  for k, r in ipairs(fetch(records, raws)) do
-    if r and (byte(r, 7) == BARE or decode(raws[k], r).id == '') then numbers[at[k]] = raws[k] end
-  end
-  if call('HLEN', alias) > 0 then read_ahead(alias, alias_now, names) end
-  for i, name in ipairs(names) do numbers[i] = numbers[i] or alias_now[name] or false end
-  return numbers
-end
-
+-- @include guard clock now limits closing limiter ticks pending policy job sets keys finish find find_many soonest bucket
+-- @include moments marker wake forward close
 -- remove deletes the jobs that are there by the clock and in the wanted state. It returns the positions of the others,
 -- with their states.
 local function remove(names)

@@ -1,14 +1,15 @@
 #!lua flags=no-writes
--- Returns one held or dead message of a group.
+-- Returns held or dead messages of a group.
 --
 -- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held
 --         run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
---         pos    the place of the message
---         token  of a receipt; '' for any
--- RETURNS {'config', value} | {'behind'} if a step has to come first | {'none'} | {'beyond'} for a message beyond the
---         cursor
---         {'ok', now, message}, as in include/group_find.lua
+--         whole  '1' with their bodies
+--         room   bytes of bodies that the answer may still have of its 8 MiB
+--         then the place of each message
+-- RETURNS {'config', value} | {'behind'} if a step has to come first
+--         {'ok', now, message, ...}: for each place the message as in include/group_find.lua, '' for none, and 'large' for
+--         one that does not fit
 --
 -- @include guard clock now limits numbers message log ranges group_head pages group group_find
 bind_group(limits)
@@ -17,11 +18,18 @@ do
   if refused then return refused end
 end
 if is_behind() then return {'behind'} end
-local state, at, m, block = message_state(pos)
-if state == 'beyond' then return {'beyond'} end
-if not state then return {'none'} end
-if token ~= '' and not (state == 'leased' and (m and m.token or block and block.token) == token) then
-  return {'none'}
+local result, left = {'ok', now}, tonumber(room)
+local begun = left < 8388608 -- an answer without a message takes one, whatever its size
+for i = 7, #ARGV do
+  local state, at, m = message_state(ARGV[i])
+  local found = state and state ~= 'beyond' and report_message(ARGV[i], state, at, m, whole == '1')
+  local size = found and whole == '1' and found[9] or 0
+  if found and begun and size > left then
+    result[i - 4] = 'large'
+  else
+    result[i - 4] = found or ''
+    left = left - size
+    begun = begun or found and true
+  end
 end
-local found = report_message(pos, state, at, m, true)
-return found and {'ok', now, found} or {'none'}
+return result

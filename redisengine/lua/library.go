@@ -39,9 +39,10 @@ var concerns = []concern{
 		name:  "jobs",
 		basic: true,
 		pieces: strings.Fields(`
-			guard clock now limits closing limiter version ticks pending policy job sets keys finish find due_at backoff
-			soonest bucket outcome moments marker wake mark_new pushing forward ulid close less behind report counters`),
-		rare: strings.Fields("version find due_at backoff outcome mark_new pushing forward ulid less behind report counters"),
+			guard clock now limits closing limiter version ticks pending policy job sets keys finish find find_many due_at
+			backoff soonest bucket outcome moments marker wake mark_new pushing forward ulid close less behind report counters`),
+		rare: strings.Fields(`
+			version find find_many due_at backoff outcome mark_new pushing forward ulid less behind report counters`),
 		scripts: strings.Fields(`
 			push reserve settle extend step get peek list stats idle look holding overdue mark
 			delete promote update requeue purge configure destroy slow`),

@@ -220,6 +220,26 @@ var (
 		Errors: []duly.Code{duly.CodeNotFound},
 	}
 
+	getJobsDoc = route.Doc{
+		ID: "getJobs", Summary: "Look at jobs by their ids",
+		Text: "The states are computed at call time. With bodies, the answer has at most 8 MiB of bodies and results, " +
+			"or one larger job. A job beyond that is too_large: get it in another call.",
+		Request: wire.GetJobsForm, Answer: wire.GotJobsForm,
+		Errors:        []duly.Code{duly.CodeTooLarge},
+		Example:       `{"ids":["order:4"]}`,
+		ExampleAnswer: `{"results":[{"error":{"code":"not_found","detail":"no job \"order:4\" in queue default/mail"}}]}`,
+	}
+
+	promoteJobsDoc = route.Doc{
+		ID: "promoteJobs", Summary: "Make waiting jobs due now by their ids",
+		Text: "A job that is ready or blocked stays unchanged. A job that is leased, dead or done is a conflict. A " +
+			"repeat is safe.",
+		Request: wire.PromoteJobsForm, Answer: wire.ResultsForm,
+		Errors:        []duly.Code{duly.CodeTooLarge},
+		Example:       `{"ids":["order:4"]}`,
+		ExampleAnswer: `{"results":[{"error":{"code":"not_found","detail":"no job \"order:4\" in queue default/mail"}}]}`,
+	}
+
 	deleteJobsDoc = route.Doc{
 		ID: "deleteJobs", Summary: "Delete jobs by their ids",
 		Text: "In any state, or only in the given state at the time of the call. A job in another state stays, and " +

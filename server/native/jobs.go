@@ -139,6 +139,45 @@ func (a *API) removeMany(c *route.Call) error {
 	return c.Reply(http.StatusOK, wire.ResultsForm.Append(c.Out(), errs))
 }
 
+func (a *API) promoteMany(c *route.Call) error {
+	ids, err := route.Read(c, wire.PromoteJobsForm.ReadRequest)
+	if err != nil {
+		return err
+	}
+	errs, err := a.engine.PromoteJobs(c.Context(), queue(c), ids)
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, wire.ResultsForm.Append(c.Out(), errs))
+}
+
+func (a *API) getMany(c *route.Call) error {
+	g, err := route.Read(c, wire.GetJobsForm.ReadRequest)
+	if err != nil {
+		return err
+	}
+
+	// The engine holds the jobs in memory, so their bound is reserved before the call.
+	p := duly.ListParams{PageParams: duly.PageParams{Limit: len(g.IDs)}, Bodies: g.Bodies}
+	if err := c.ReserveMemory(a.pageSize(p)); err != nil {
+		return err
+	}
+	results, err := a.engine.GetJobs(c.Context(), queue(c), g.IDs, g.Bodies)
+	if err != nil {
+		return err
+	}
+
+	bodies := 0
+	for i := range results {
+		bodies += len(results[i].Info.Body) + len(results[i].Info.Result)
+	}
+	size := wire.SizeOfGotJobs(results, g.Bodies)
+	if err := c.ReserveMemory(int64(bodies + size)); err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, wire.AppendGotJobs(c.Room(size), results, g.Bodies))
+}
+
 func (a *API) promote(c *route.Call, q duly.QueueRef) error {
 	return a.engine.Promote(c.Context(), q, c.PathValue("id"))
 }

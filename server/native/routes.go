@@ -134,6 +134,14 @@ func (a *API) jobRoutes(maxBody int64) []route.Route {
 			Handler: a.plain(a.remove), Doc: deleteJobDoc,
 		},
 		{
+			Method: "POST", Path: queue + "/jobs/get", Access: auth.Consume, MaxBody: idsBody,
+			Handler: a.getMany, Doc: getJobsDoc,
+		},
+		{
+			Method: "POST", Path: queue + "/jobs/promote", Access: auth.Produce, MaxBody: idsBody,
+			Handler: a.promoteMany, Doc: promoteJobsDoc,
+		},
+		{
 			Method: "POST", Path: queue + "/jobs/delete", Access: auth.Produce, MaxBody: idsBody,
 			Handler: a.removeMany, Doc: deleteJobsDoc,
 		},

@@ -85,6 +85,51 @@ func (m *migratingEngine) Find(ctx context.Context, namespace, id string) (contr
 	return found.OrNotFound(namespace, id)
 }
 
+// GetJobs implements contract.Inspector. The new pool gets the IDs that the old pool does not have. The
+// jobs of both pools share the room of the answer.
+func (m *migratingEngine) GetJobs(
+	ctx context.Context, q duly.QueueRef, ids []string, bodies bool,
+) ([]contract.JobResult, error) {
+	results, err := m.old.GetJobs(ctx, q, ids, bodies)
+	if err != nil {
+		return nil, err
+	}
+
+	var room contract.JobRoom
+	rest, indexes := missing(ids, func(i int) error { return results[i].Err })
+	if len(rest) == 0 {
+		return results, nil
+	}
+	for _, r := range results {
+		if r.Err == nil {
+			room.Take(len(r.Info.Body) + len(r.Info.Result))
+		}
+	}
+
+	more, err := m.new.GetJobs(ctx, q, rest, bodies)
+	for k, i := range indexes {
+		switch {
+		case err != nil:
+			results[i].Err = partial(err)
+		case more[k].Err == nil && !room.Take(len(more[k].Info.Body)+len(more[k].Info.Result)):
+			results[i].Err = contract.NoRoom(ids[i])
+		default:
+			results[i] = more[k]
+		}
+	}
+	return results, nil
+}
+
+// missing returns the IDs that the old pool does not have, with their indexes.
+func missing(ids []string, result func(i int) error) (rest []string, indexes []int) {
+	for i, id := range ids {
+		if errors.Is(result(i), duly.ErrNotFound) {
+			rest, indexes = append(rest, id), append(indexes, i)
+		}
+	}
+	return rest, indexes
+}
+
 // GetByReceipt implements contract.Inspector. A receipt belongs to one pool.
 func (m *migratingEngine) GetByReceipt(
 	ctx context.Context, namespace string, r duly.Receipt,
@@ -300,6 +345,28 @@ func (m *migratingEngine) Update(ctx context.Context, q duly.QueueRef, id string
 // Promote implements contract.Operator.
 func (m *migratingEngine) Promote(ctx context.Context, q duly.QueueRef, id string) error {
 	return m.eitherErr(func(e contract.Engine) error { return e.Promote(ctx, q, id) })
+}
+
+// PromoteJobs implements contract.Operator. The new pool gets the IDs that the old pool does not have.
+func (m *migratingEngine) PromoteJobs(ctx context.Context, q duly.QueueRef, ids []string) ([]error, error) {
+	errs, err := m.old.PromoteJobs(ctx, q, ids)
+	if err != nil {
+		return nil, err
+	}
+	rest, indexes := missing(ids, func(i int) error { return errs[i] })
+	if len(rest) == 0 {
+		return errs, nil
+	}
+
+	more, err := m.new.PromoteJobs(ctx, q, rest)
+	for k, i := range indexes {
+		if err != nil {
+			errs[i] = partial(err)
+		} else {
+			errs[i] = more[k]
+		}
+	}
+	return errs, nil
 }
 
 // Requeue implements contract.Operator. Dead jobs stay in the pool where they are.

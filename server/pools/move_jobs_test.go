@@ -233,6 +233,34 @@ func TestDeleteJobsDuringMove(t *testing.T) {
 	}
 }
 
+// A read and a promotion by IDs find the jobs of both pools.
+func TestGetAndPromoteJobsDuringMove(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "orders")
+	r.pushJob(duly.Job{ID: "old", Body: []byte("in old"), Delay: time.Hour})
+	r.move("shop", "orders")
+	r.pushJob(duly.Job{ID: "new", Body: []byte("in new"), Delay: time.Hour})
+	ids := []string{"new", "none", "old"}
+	want := []error{nil, duly.ErrNotFound, nil}
+
+	errs, err := r.PromoteJobs(t.Context(), shop, ids)
+	r.must(err)
+	for i := range ids {
+		if !errors.Is(errs[i], want[i]) {
+			t.Errorf("promotion of %s: %v, want %v", ids[i], errs[i], want[i])
+		}
+	}
+	results, err := r.GetJobs(t.Context(), shop, ids, true)
+	r.must(err)
+	for i, j := range results {
+		if !errors.Is(j.Err, want[i]) {
+			t.Errorf("get of %s: %v, want %v", ids[i], j.Err, want[i])
+		} else if j.Err == nil && (string(j.Info.Body) != "in "+ids[i] || j.Info.State != duly.StateReady) {
+			t.Errorf("get of %s returned %+v", ids[i], j.Info)
+		}
+	}
+}
+
 // A server drops the state of a move after its end, and of the ended move after orphanWindow.
 func TestMoveStateIsDropped(t *testing.T) {
 	t.Parallel()

@@ -164,6 +164,15 @@ func (r *Pools) Find(ctx context.Context, namespace, id string) (contract.Found,
 	})
 }
 
+// GetJobs implements contract.Inspector.
+func (r *Pools) GetJobs(
+	ctx context.Context, q duly.QueueRef, ids []string, bodies bool,
+) ([]contract.JobResult, error) {
+	return withEngine(ctx, r, q, func(e contract.Engine) ([]contract.JobResult, error) {
+		return e.GetJobs(ctx, q, ids, bodies)
+	})
+}
+
 // GetByReceipt implements contract.Inspector.
 func (r *Pools) GetByReceipt(ctx context.Context, namespace string, receipt duly.Receipt) (duly.JobInfo, error) {
 	q := duly.QueueRef{Namespace: namespace}
@@ -229,6 +238,11 @@ func (r *Pools) Update(ctx context.Context, q duly.QueueRef, id string, u duly.U
 // Promote implements contract.Operator.
 func (r *Pools) Promote(ctx context.Context, q duly.QueueRef, id string) error {
 	return r.doWithEngine(ctx, q, func(e contract.Engine) error { return e.Promote(ctx, q, id) })
+}
+
+// PromoteJobs implements contract.Operator.
+func (r *Pools) PromoteJobs(ctx context.Context, q duly.QueueRef, ids []string) ([]error, error) {
+	return withEngine(ctx, r, q, func(e contract.Engine) ([]error, error) { return e.PromoteJobs(ctx, q, ids) })
 }
 
 // Requeue implements contract.Operator.

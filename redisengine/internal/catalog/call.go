@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"errors"
+	"strconv"
 
 	"github.com/redis/rueidis"
 
@@ -96,6 +97,36 @@ func Parallel[T any](parts []T, f func(T) error) error {
 // CallByID runs a script on the shard of a job. The reply is "none" for an unknown queue.
 func (e *Catalog) CallByID(
 	ctx context.Context, ref duly.QueueRef, id string, sc *store.Script, bounded bool, args ...string,
+) (Reply, error) {
+	return e.onShardOf(ctx, ref, id, func(q *Queue, s *Shard) (Reply, error) {
+		// A script with limits reads them as its first argument.
+		all := []string{codec.Alias(id)}
+		if bounded {
+			all = []string{s.Limits, codec.Alias(id)}
+		}
+		return e.Call(ctx, q, s, sc, append(all, args...)...)
+	})
+}
+
+// ReadByID reads the job with an ID and its body. The reply is "none" if the job does not exist.
+func (e *Catalog) ReadByID(ctx context.Context, ref duly.QueueRef, id string) (Reply, error) {
+	return e.onShardOf(ctx, ref, id, func(q *Queue, s *Shard) (Reply, error) {
+		return e.ReadJob(ctx, q, s, codec.Alias(id))
+	})
+}
+
+// ReadJob is like ReadByID for an alias of lua/include/find.lua in one shard.
+func (e *Catalog) ReadJob(ctx context.Context, q *Queue, s *Shard, alias string) (Reply, error) {
+	r, err := e.Call(ctx, q, s, store.ScriptGet, "1", strconv.Itoa(duly.MaxBatchBytes), alias)
+	if err == nil && len(codec.Elements(&r.Rest[1])) == 0 {
+		r.Word = "none"
+	}
+	return r, err
+}
+
+// onShardOf calls f with the shard of a job. The reply is "none" for an unknown queue.
+func (e *Catalog) onShardOf(
+	ctx context.Context, ref duly.QueueRef, id string, f func(q *Queue, s *Shard) (Reply, error),
 ) (r Reply, err error) {
 	if err := contract.ValidateID(id); err != nil {
 		return r, err
@@ -109,13 +140,7 @@ func (e *Catalog) CallByID(
 			r = Reply{Word: "none"}
 			return nil
 		}
-		s := q.Shards[contract.ShardOf(id, len(q.Shards))]
-		// A script with limits reads them as its first argument.
-		all := []string{codec.Alias(id)}
-		if bounded {
-			all = []string{s.Limits, codec.Alias(id)}
-		}
-		r, err = e.Call(ctx, q, s, sc, append(all, args...)...)
+		r, err = f(q, q.Shards[contract.ShardOf(id, len(q.Shards))])
 		return err
 	})
 

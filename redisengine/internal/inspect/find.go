@@ -100,7 +100,7 @@ func (f *finder) ask(ctx context.Context, names []string) ([]candidate, error) {
 			continue
 		}
 		at := catalog.Target{Queue: i, Shard: contract.ShardOf(f.id, len(q.Limits)), Summary: q}
-		calls.Add(at, f.e.Clock(), q.Version, codec.Alias(f.id), "0")
+		calls.Add(at, f.e.Clock(), q.Version, "0", "0", codec.Alias(f.id))
 	}
 
 	err = calls.Run(ctx, func(targets []catalog.Target, answer *rueidis.RedisMessage, err error) error {
@@ -128,11 +128,12 @@ func (f *finder) read(q duly.QueueRef, known *catalog.Summary, answer *rueidis.R
 	}
 
 	items := codec.Elements(answer)
-	if len(items) == 1 && codec.Text(&items[0]) == "none" {
-		return nil
-	}
 	if len(items) == 3 && codec.Text(&items[0]) == "ok" {
-		if job := codec.Elements(&items[2]); len(job) > 2 {
+		job := codec.Elements(&items[2])
+		if len(job) == 0 {
+			return nil
+		}
+		if len(job) > 2 {
 			return &candidate{queue: q, bytes: int(codec.Integer(&job[2]))}
 		}
 	}

@@ -4,6 +4,9 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strconv"
+
+	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
@@ -28,7 +31,7 @@ type Groups interface {
 
 // Get implements contract.Inspector.
 func (e *Inspector) Get(ctx context.Context, ref duly.QueueRef, id string) (duly.JobInfo, error) {
-	r, err := e.CallByID(ctx, ref, id, store.ScriptGet, false, "1")
+	r, err := e.ReadByID(ctx, ref, id)
 	if err != nil {
 		return duly.JobInfo{}, err
 	}
@@ -40,6 +43,67 @@ func (e *Inspector) Get(ctx context.Context, ref duly.QueueRef, id string) (duly
 		return duly.JobInfo{}, err
 	}
 	return t.Job.Info(t.State, t.Score, true), nil
+}
+
+// GetJobs implements contract.Inspector. The IDs of a shard share a script call. With bodies it asks the
+// shards one after the other, because they share the room of the answer.
+func (e *Inspector) GetJobs(
+	ctx context.Context, ref duly.QueueRef, ids []string, bodies bool,
+) ([]contract.JobResult, error) {
+	if err := contract.ValidateIDs(ids); err != nil {
+		return nil, err
+	}
+	if err := e.Admit(ctx, ref); err != nil {
+		return nil, err
+	}
+
+	results := make([]contract.JobResult, len(ids))
+	var room contract.JobRoom
+	whole := "0"
+	if bodies {
+		whole = "1"
+	}
+	list := catalog.NewIDs(ref, ids, func(i int, err error) { results[i].Err = err })
+	err := e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
+		return list.EachShard(q, !bodies, func(s *catalog.Shard, indexes []int) error {
+			args := append([]string{whole, strconv.Itoa(room.Left())}, list.Aliases(indexes)...)
+			r, err := e.Call(ctx, q, s, store.ScriptGet, args...)
+			if err != nil {
+				return err
+			}
+			for k, i := range indexes {
+				result := readResult(ref, ids[i], &r.Rest[1+k], bodies)
+				if bodies && result.Err == nil {
+					room.Take(len(result.Info.Body) + len(result.Info.Result))
+				}
+				results[i] = result
+			}
+			return nil
+		})
+	})
+	if err = list.Finish(err); err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// readResult reads the answer for one ID.
+func readResult(ref duly.QueueRef, id string, m *rueidis.RedisMessage, bodies bool) (r contract.JobResult) {
+	switch codec.Text(m) {
+	case "large":
+		r.Err = contract.NoRoom(id)
+		return r
+	case "":
+		if len(codec.Elements(m)) == 0 {
+			r.Err = contract.NotFound(ref, id)
+			return r
+		}
+	}
+	t, err := codec.ReadListed(ref.Normal(), m, bodies)
+	if r.Err = err; err == nil {
+		r.Info = t.Job.Info(t.State, t.Score, bodies)
+	}
+	return r
 }
 
 // Peek implements contract.Inspector.
@@ -139,7 +203,7 @@ func (e *Inspector) GetByReceipt(ctx context.Context, namespace string, r duly.R
 			return nil
 		}
 		// The prefix # makes the script look for a number instead of an alias.
-		found, err = e.Call(ctx, q, s, store.ScriptGet, "#"+string(p.Number[:]), "1")
+		found, err = e.ReadJob(ctx, q, s, "#"+string(p.Number[:]))
 		return err
 	})
 	if err != nil {

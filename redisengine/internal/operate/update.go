@@ -20,11 +20,60 @@ import (
 
 // Promote implements contract.Operator.
 func (e *Operator) Promote(ctx context.Context, ref duly.QueueRef, id string) error {
-	r, err := e.CallByID(ctx, ref, id, store.ScriptPromote, true)
+	if err := contract.ValidateID(id); err != nil {
+		return err
+	}
+	errs, err := e.PromoteJobs(ctx, ref, []string{id})
 	if err != nil {
 		return err
 	}
-	return refusal(r, ref, id, contract.EventPromote)
+	return errs[0]
+}
+
+// PromoteJobs implements contract.Operator. The IDs of a shard share a script call.
+func (e *Operator) PromoteJobs(ctx context.Context, ref duly.QueueRef, ids []string) ([]error, error) {
+	if err := contract.ValidateIDs(ids); err != nil {
+		return nil, err
+	}
+	if err := e.Admit(ctx, ref); err != nil {
+		return nil, err
+	}
+
+	errs := make([]error, len(ids))
+	list := catalog.NewIDs(ref, ids, func(i int, err error) { errs[i] = err })
+	err := e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
+		return list.EachShard(q, true, func(s *catalog.Shard, indexes []int) error {
+			args := append([]string{s.Limits}, list.Aliases(indexes)...)
+			r, err := e.Call(ctx, q, s, store.ScriptPromote, args...)
+			if err != nil {
+				return err
+			}
+			for k, i := range indexes {
+				errs[i] = promoted(ref, ids[i], &r.Rest[k])
+			}
+			return nil
+		})
+	})
+	if err = list.Finish(err); err != nil {
+		return nil, err
+	}
+	return errs, nil
+}
+
+// promoted reads the outcome of one ID.
+func promoted(ref duly.QueueRef, id string, outcome *rueidis.RedisMessage) error {
+	switch codec.Text(outcome) {
+	case "ok":
+		return nil
+	case "none":
+		return contract.NotFound(ref, id)
+	}
+	return cannotChange(id, codec.State(outcome), contract.EventPromote)
+}
+
+// cannotChange returns the error for a job whose state does not allow an event.
+func cannotChange(id string, s duly.State, event contract.Event) error {
+	return contract.Conflict(s, "job %q is %s and can't be changed by %s", id, s, event)
 }
 
 // refusal returns the error for a script's first word.
@@ -33,8 +82,7 @@ func refusal(r catalog.Reply, ref duly.QueueRef, id string, event contract.Event
 	case "none":
 		return contract.NotFound(ref, id)
 	case "conflict":
-		s := codec.State(&r.Rest[0])
-		return contract.Conflict(s, "job %q is %s and can't be changed by %s", id, s, event)
+		return cannotChange(id, codec.State(&r.Rest[0]), event)
 	}
 	return nil
 }
@@ -48,7 +96,7 @@ func (e *Operator) Update(ctx context.Context, ref duly.QueueRef, id string, u d
 
 	c := e.Retry(ctx)
 	for c.Next() {
-		r, err := e.CallByID(ctx, ref, id, store.ScriptGet, false, "1")
+		r, err := e.ReadByID(ctx, ref, id)
 		if err != nil {
 			return err
 		}

@@ -293,34 +293,72 @@ func (e *Topics) GetMessage(ctx context.Context, ref duly.QueueRef, id string) (
 	if err := e.admitGroup(ctx, ref); err != nil {
 		return duly.JobInfo{}, err
 	}
-	return e.get(ctx, ref.Normal(), id, "")
+	return e.get(ctx, ref, id)
 }
 
-// get returns a message. With a token, the message must be leased under that token.
-func (e *Topics) get(ctx context.Context, ref duly.QueueRef, id, token string) (info duly.JobInfo, err error) {
-	found := false
-	err = e.WithGroup(ctx, ref, func(q *catalog.Queue) error {
-		shard, p, err := e.place(ref, id)
-		s := q.Shard(shard)
-		if found = false; err != nil || s == nil {
-			return err
-		}
-		r, err := e.CallGroup(ctx, q, s, store.ScriptGroupGet, p.String(), token)
-		if err != nil || r.Word != "ok" {
-			return err
-		}
-		g := messages.GroupOf(q.Ref, s.Index, q.Config)
-		info, found = g.Info(&r.Rest[1], true)
-		return nil
-	})
-
-	if err == nil && !found {
-		err = contract.NoMessage(ref, id)
-	}
+// get returns one message.
+func (e *Topics) get(ctx context.Context, ref duly.QueueRef, id string) (duly.JobInfo, error) {
+	results, err := e.getAll(ctx, ref, []string{id}, true)
 	if err != nil {
 		return duly.JobInfo{}, err
 	}
-	return info, nil
+	return results[0].Info, results[0].Err
+}
+
+// GetMessages returns messages that a group holds, or dead copies.
+func (e *Topics) GetMessages(
+	ctx context.Context, ref duly.QueueRef, ids []string, bodies bool,
+) ([]contract.JobResult, error) {
+	if err := contract.ValidateIDs(ids); err != nil {
+		return nil, err
+	}
+	if err := e.admitGroup(ctx, ref); err != nil {
+		return nil, err
+	}
+	return e.getAll(ctx, ref, ids, bodies)
+}
+
+// getAll asks the shards one after the other, because they share the room of the answer.
+func (e *Topics) getAll(
+	ctx context.Context, ref duly.QueueRef, ids []string, bodies bool,
+) ([]contract.JobResult, error) {
+	list := newIDs(e, ref, ids)
+	results := make([]contract.JobResult, len(ids))
+	refuse := func(i int, err error) { results[i].Err = err }
+	var room contract.JobRoom
+	whole := "0"
+	if bodies {
+		whole = "1"
+	}
+
+	err := e.WithGroup(ctx, list.ref, func(q *catalog.Queue) error {
+		return list.eachShard(q, refuse, func(shard int, all []int) error {
+			args := append([]string{whole, strconv.Itoa(room.Left())}, list.placesAt(all)...)
+			r, err := e.CallGroup(ctx, q, q.Shards[shard], store.ScriptGroupGet, args...)
+			if err != nil {
+				return err
+			}
+
+			g := messages.GroupOf(q.Ref, shard, q.Config)
+			for k, i := range all {
+				info, found := g.Info(&r.Rest[1+k], bodies)
+				switch {
+				case codec.Text(&r.Rest[1+k]) == "large":
+					results[i].Err = contract.NoRoom(ids[i])
+				case !found:
+					results[i].Err = contract.NoMessage(list.ref, ids[i])
+				default:
+					room.Take(len(info.Body))
+					results[i].Info = info
+				}
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return results, nil
 }
 
 // MessageByReceipt returns the message that a receipt was issued for.
@@ -338,7 +376,7 @@ func (e *Topics) MessageByReceipt(ctx context.Context, namespace string, r duly.
 		// The receipt belongs to no message of this group.
 		return duly.JobInfo{}, contract.NotFound(ref, p.Number.String())
 	}
-	return e.get(ctx, ref, p.Number.String(), "")
+	return e.get(ctx, ref, p.Number.String())
 }
 
 // cursor is the position after which a list continues.
