@@ -21,16 +21,24 @@ func jobCommand(a *app) *cobra.Command {
 
 func jobGetCommand(a *app) *cobra.Command {
 	var body bool
-	cmd := a.command("get QUEUE ID", "Show a job with its body",
-		`Shows a job in any state. The state is computed at call time: a delayed job that is due is ready.`,
+	cmd := a.command("get QUEUE ID…", "Show jobs with their bodies",
+		`Shows jobs in any state. The states are computed at call time: a delayed job that is due is ready. With --json, each
+job is one line.`,
 		`  duly job get emails welcome-4711
+  duly job get emails welcome-4711 welcome-4712
   duly job get emails welcome-4711 --json
   duly job get emails welcome-4711 --body > mail.json`,
 		func(ctx context.Context, p *printer, args []string) error {
 			if body && p.json {
 				return usageErrorf("--body and --json are both set, give one of them")
 			}
+			if body && len(args) > 2 {
+				return usageErrorf("--body is set, but there are %d IDs; give one ID", len(args)-1)
+			}
 			return a.withEngine(ctx, func(s *session) error {
+				if len(args) > 2 {
+					return a.getJobs(ctx, p, s, args[0], args[1:])
+				}
 				j, err := s.Get(ctx, s.queue(args[0]), args[1])
 				if err != nil {
 					return a.jobError(ctx, s, err, args[0], args[1])
@@ -44,7 +52,7 @@ func jobGetCommand(a *app) *cobra.Command {
 			})
 		})
 
-	cmd.Args = takesArgs("QUEUE", "ID")
+	cmd.Args = takesArgs("QUEUE", "ID…")
 	cmd.ValidArgsFunction = a.completeQueues(1)
 	cmd.Flags().BoolVar(&body, "body", false, "print only the body, unchanged")
 	return cmd
@@ -98,11 +106,81 @@ func (a *app) printFound(p *printer, found contract.Found) error {
 	return nil
 }
 
+// getJobs prints jobs by ID in order, with few calls.
+func (a *app) getJobs(ctx context.Context, p *printer, s *session, queue string, ids []string) error {
+	next := 0
+	var results []contract.JobResult // of the IDs from next on
+	get := func(id string) (duly.JobInfo, error) {
+		if len(results) == 0 {
+			part := ids[next:min(next+duly.MaxBatch, len(ids))]
+			var err error
+			if results, err = s.GetJobs(ctx, s.queue(queue), part, true); err != nil {
+				results = slices.Repeat([]contract.JobResult{{Err: err}}, len(part))
+			}
+		}
+		r := results[0]
+		results = results[1:]
+		next++
+
+		// The job did not fit in the answer.
+		if errors.Is(r.Err, duly.ErrTooLarge) {
+			return s.Get(ctx, s.queue(queue), id)
+		}
+		return r.Info, r.Err
+	}
+
+	printed := false
+	return a.forEach(ctx, p, ids, "", func(id string) error {
+		j, err := get(id)
+		if err != nil {
+			return a.jobError(ctx, s, err, queue, id)
+		}
+		if printed && !p.json {
+			p.printf("\n")
+		}
+		printed = true
+		return p.oneJob(&j)
+	})
+}
+
 func jobPromoteCommand(a *app) *cobra.Command {
-	return a.forJobs("promote QUEUE ID…", "Make waiting jobs due now", "promoted",
+	cmd := a.command("promote QUEUE ID…", "Make waiting jobs due now",
 		`A job that is ready or blocked stays unchanged. A job that is leased, dead or done is a conflict.`,
-		`  duly job promote emails welcome-4711`,
-		func(ctx context.Context, s *session, q duly.QueueRef, id string) error { return s.Promote(ctx, q, id) })
+		`  duly job promote emails welcome-4711
+  duly job promote emails welcome-4711 welcome-4712`,
+		func(ctx context.Context, p *printer, args []string) error {
+			return a.withEngine(ctx, func(s *session) error { return a.promoteJobs(ctx, p, s, args[0], args[1:]) })
+		})
+
+	cmd.Args = takesArgs("QUEUE", "ID…")
+	cmd.ValidArgsFunction = a.completeQueues(1)
+	return cmd
+}
+
+func (a *app) promoteJobs(ctx context.Context, p *printer, s *session, queue string, ids []string) error {
+	results := inBatches(ids, func(part []string) ([]error, error) {
+		return s.PromoteJobs(ctx, s.queue(queue), part)
+	})
+	next := 0
+	return a.forEach(ctx, p, ids, "promoted job", func(id string) error {
+		err := results[next]
+		next++
+		return a.jobError(ctx, s, err, queue, id)
+	})
+}
+
+// inBatches calls do with up to duly.MaxBatch IDs at a time, and returns the result of each ID. If a call
+// fails, its IDs and the later ones have its error.
+func inBatches(ids []string, do func(part []string) ([]error, error)) []error {
+	var results []error
+	for part := range slices.Chunk(ids, duly.MaxBatch) {
+		errs, err := do(part)
+		if err != nil {
+			return append(results, slices.Repeat([]error{err}, len(ids)-len(results))...)
+		}
+		results = append(results, errs...)
+	}
+	return results
 }
 
 func jobRescheduleCommand(a *app) *cobra.Command {
@@ -168,20 +246,13 @@ func jobDeleteCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// deleteJobs deletes jobs by ID. If a call fails, its IDs and the later ones have its error.
+// deleteJobs deletes jobs by ID.
 func (a *app) deleteJobs(
 	ctx context.Context, p *printer, s *session, queue string, ids []string, state duly.State,
 ) error {
-	var results []error
-	for part := range slices.Chunk(ids, duly.MaxBatch) {
-		errs, err := s.DeleteJobs(ctx, s.queue(queue), part, state)
-		if err != nil {
-			results = append(results, slices.Repeat([]error{err}, len(ids)-len(results))...)
-			break
-		}
-		results = append(results, errs...)
-	}
-
+	results := inBatches(ids, func(part []string) ([]error, error) {
+		return s.DeleteJobs(ctx, s.queue(queue), part, state)
+	})
 	next := 0
 	return a.forEach(ctx, p, ids, "deleted job", func(id string) error {
 		err := a.jobError(ctx, s, results[next], queue, id)
@@ -219,13 +290,15 @@ type idView struct {
 }
 
 // forEach calls do for each name and prints the results. It continues after an error of
-// one name, but not if the engine is unavailable or refuses the token.
+// one name, but not if the engine is unavailable or refuses the token. If done is empty, do prints the
+// results.
 func (a *app) forEach(ctx context.Context, p *printer, names []string, done string, do func(name string) error) error {
 	failed := false
 	for _, name := range names {
 		err := do(name)
 		code := duly.CodeOf(err)
 		switch {
+		case err == nil && done == "":
 		case err == nil && p.json:
 			err = p.value(idView{ID: name, OK: true})
 		case err == nil:

@@ -193,6 +193,9 @@ func TestJobCommands(t *testing.T) {
 	r.do("job", "update", "q", "nobody", "--priority", "1")
 	r.do("job", "update", "q", "one", "--delay", "5s", "--due", "2031-01-01T00:00:00Z")
 	r.do("job", "promote", "q", "one", "two")
+	r.do("job", "get", "q", "one", "three", "two")
+	r.do("job", "get", "q", "one", "three", "two", "--json")
+	r.do("job", "get", "q", "one", "two", "--body")
 	r.do("job", "list", "q")
 	r.do("job", "get", "q", "two", "--body")
 	r.do("reserve", "q", "--receipts")
@@ -256,6 +259,40 @@ func TestJobDeleteOfAState(t *testing.T) {
 	stats, err := r.engine.Stats(t.Context(), duly.Q("q"))
 	if err != nil || stats.Sizes != (duly.Sizes{Delayed: 2}) {
 		t.Errorf("the sizes are %+v, %v", stats.Sizes, err)
+	}
+}
+
+// C15.59: job get and job promote take more IDs than one call may have. job get prints jobs that do not fit in one
+// answer, in the order of the IDs.
+func TestJobGetAndPromoteOfMany(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const large = 9
+	var ids []string
+	for i := range duly.MaxBatch + 3 {
+		job := duly.Job{Queue: "q", ID: fmt.Sprint("job-", i), Delay: time.Hour}
+		if i < large {
+			job.Body = []byte(strings.Repeat("x", duly.DefaultMaxBody))
+		}
+		if results, err := r.engine.Push(t.Context(), []duly.Job{job}); err != nil || results[0].Err != nil {
+			t.Fatal(results, err)
+		}
+		ids = append(ids, job.ID)
+	}
+
+	code, stdout, stderr := r.run(append([]string{"job", "promote", "q"}, ids...)...)
+	if n := strings.Count(stdout, "promoted job"); code != 0 || n != len(ids) {
+		t.Errorf("exit %d, %d jobs are promoted, %q", code, n, stderr)
+	}
+	code, stdout, stderr = r.run(append([]string{"job", "get", "q", "--json"}, ids...)...)
+	lines := strings.Split(strings.TrimSpace(stdout), "\n")
+	if code != 0 || len(lines) != len(ids) {
+		t.Fatalf("exit %d, %d lines for %d IDs, %q", code, len(lines), len(ids), stderr)
+	}
+	for i, line := range lines {
+		if want := fmt.Sprintf(`"id":%q`, ids[i]); !strings.Contains(line, want) || !strings.Contains(line, `"ready"`) {
+			t.Errorf("line %d lacks %s: %.200s", i, want, line)
+		}
 	}
 }
 
