@@ -40,6 +40,7 @@ var notToured = map[string]string{
 	"begin_read":          "readers",
 	"list_":               "readers",
 	"queue_find":          "readers",
+	"queues_with":         "readers",
 	"queue_names":         "readers",
 	"queue_page":          "readers",
 	"namespace_names":     "readers",
