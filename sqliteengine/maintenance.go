@@ -114,6 +114,7 @@ func (w *writer) emptyGrave() error {
 		empty, id := s.ColNull(0), s.ColInt(0)
 		s.Reset()
 		if w.graves = !empty; empty {
+			w.mayShrink = true
 			return nil
 		}
 

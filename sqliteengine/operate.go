@@ -195,6 +195,8 @@ func (p *purgeCall) run(t *tx, q *queue) error {
 		p.done++
 	}
 
+	// A purge may write too few pages for a checkpoint, which looks for free pages as well.
+	t.w.mayShrink = t.w.mayShrink || len(numbers) > 0
 	p.left -= int64(len(numbers))
 	p.end = p.left <= 0 || len(numbers) < purgeBound
 	return nil

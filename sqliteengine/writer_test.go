@@ -385,6 +385,39 @@ func TestFreedSpaceIsReturned(t *testing.T) {
 		func() bool { return pages() < full/5 })
 }
 
+// C11.30: disk space is also returned after a purge that is too small for a checkpoint.
+func TestSmallPurgeReturnsSpace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a short run looks for data races, and this test waits for the size of a file")
+	}
+	t.Parallel()
+	e := openNew(t)
+	ctx := t.Context()
+	js := make([]duly.Job, 1000)
+	for i := range js {
+		js[i] = duly.Job{Queue: "q", Body: make([]byte, 7000)}
+	}
+	if _, err := e.Push(ctx, js); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.change(ctx, longLog); err != nil {
+		t.Fatal(err)
+	}
+	eventually.True(t, "the checkpoint", func() bool { return pagesLogged(t, e) == 0 })
+
+	free := func() string { return ask(t, e, "PRAGMA freelist_count") }
+	if n, err := e.Purge(ctx, duly.Q("q"), duly.StateReady, 0); err != nil || n != len(js) {
+		t.Fatalf("%d purged, %v", n, err)
+	}
+	if n := pagesLogged(t, e); n >= checkpointPages {
+		t.Fatalf("the purge wrote %d pages, which causes a checkpoint", n)
+	}
+	eventually.True(t, "few free pages are left", func() bool {
+		n, err := strconv.Atoi(free())
+		return err == nil && n <= keptFreePages
+	})
+}
+
 // C4.74: the engine takes back a run-out lease without a call, and no timer runs when nothing is
 // pending.
 func TestEngineTakesBackLeases(t *testing.T) {
