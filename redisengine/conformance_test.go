@@ -165,14 +165,14 @@ func long() bool { return os.Getenv("DULY_LONG") != "" }
 func TestModel(t *testing.T) {
 	t.Parallel()
 	s := suite(t, single, 1)
-	s.Sequences = 80
+	s.Sequences = 50
 	s.Model(t)
 }
 
 func TestTopicModel(t *testing.T) {
 	t.Parallel()
 	s := suite(t, single, 1)
-	s.Sequences = 30
+	s.Sequences = 20
 	s.TopicModel(t)
 }
 
@@ -195,7 +195,7 @@ func TestClusterTopicModel(t *testing.T) {
 func TestScheduleModel(t *testing.T) {
 	t.Parallel()
 	s := suite(t, single, 1)
-	s.Sequences = 30
+	s.Sequences = 20
 	s.ScheduleModel(t)
 }
 
@@ -256,7 +256,7 @@ func TestShardedModel(t *testing.T) {
 func TestClusterModel(t *testing.T) {
 	t.Parallel()
 	s := suite(t, cluster, shards)
-	s.Sequences = 30
+	s.Sequences = 20
 	if testing.Short() {
 		s.Sequences = 15
 	}
