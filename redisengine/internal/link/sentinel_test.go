@@ -43,7 +43,13 @@ func TestCallsWaitForASentinelFailover(t *testing.T) {
 	old := s.Primary()
 	old.Kill()
 	awaitCut(t, l, old)
-	if _, err := l.Run(within(t, 30*time.Second), increment("k", 1)); err != nil {
+	_, err := l.Run(within(t, 30*time.Second), increment("k", 1))
+	// Sentinel closes the connections of the server that it promotes. A call that has just been sent
+	// there may have run, so the link does not repeat it.
+	if err != nil && strings.Contains(err.Error(), "may have happened") {
+		_, err = l.Run(within(t, 30*time.Second), increment("k", 1))
+	}
+	if err != nil {
 		t.Errorf("a call without a primary returned %v", err)
 	}
 	s.AwaitHealthy()
