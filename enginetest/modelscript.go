@@ -125,6 +125,12 @@ var openings = []script{
 	probing(advanceOp{time.Second}),
 	// A queue whose probe is leased.
 	probing(advanceOp{time.Second}, reserveOp{Queues: []queueSpec{0}, Max: 1}),
+	// A dead job that became too old.
+	{
+		configureOp{Patch: duly.QueueConfig{DeadAge: time.Second}}, pushOp{[]jobSpec{{}}},
+		reserveOp{Queues: []queueSpec{0}, Max: 1}, settleOp{[]outcomeSpec{{As: duly.Bury, Delay: -1}}},
+		advanceOp{2 * time.Second}, stepOp{0},
+	},
 	// Two dead jobs: one failed, one was buried.
 	{
 		pushOp{[]jobSpec{{Job: duly.Job{Tries: 1}}, {ID: 1, Job: duly.Job{Tries: 1}}}},
