@@ -46,11 +46,11 @@ func (e operatorAPI) Promote(ctx context.Context, ref duly.QueueRef, id string) 
 	if err := notForGroup(ref, "promote"); err != nil {
 		return err
 	}
-	return e.onJob(ctx, ref, id, spaceNone, func(t *tx, j *job) error { return j.promoteNow(t) })
+	return e.onJob(ctx, ref, id, spaceNone, promoteNow)
 }
 
 // promoteNow makes a waiting job due now.
-func (j *job) promoteNow(t *tx) error {
+func promoteNow(t *tx, j *job) error {
 	switch {
 	case !j.state.Waiting():
 		return conflict(j, "promoted")
@@ -74,28 +74,13 @@ func (e operatorAPI) PromoteJobs(ctx context.Context, ref duly.QueueRef, ids []s
 	var errs []error
 	ids = copyList(ctx, ids)
 	err := e.onQueue(ctx, ref, spaceNone, func(t *tx, q *queue) (err error) {
-		errs, err = eachID(ids, func(id string) error { return q.promote(t, ref, id) })
+		errs, err = eachID(ids, func(id string) error { return q.onJob(t, ref, id, promoteNow) })
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return errs, nil
-}
-
-// promote promotes the job with an ID. q is nil for an unknown queue.
-func (q *queue) promote(t *tx, ref duly.QueueRef, id string) error {
-	if q == nil {
-		return contract.NotFound(ref, id)
-	}
-	j, err := q.findJob(t, id)
-	if err != nil {
-		return err
-	}
-	if j == nil {
-		return q.notFound(t, id)
-	}
-	return j.promoteNow(t)
 }
 
 // eachID calls do for each valid ID, in order, and returns the result of each ID. An error that is no

@@ -110,18 +110,23 @@ func (e *store) onJob(ctx context.Context, ref duly.QueueRef, id string, n space
 		return err
 	}
 	return e.onQueue(ctx, ref, n, func(t *tx, q *queue) error {
-		if q == nil {
-			return contract.NotFound(ref, id)
-		}
-		j, err := q.findJob(t, id)
-		if err != nil {
-			return err
-		}
-		if j == nil {
-			return q.notFound(t, id)
-		}
-		return run(t, j)
+		return q.onJob(t, ref, id, run)
 	})
+}
+
+// onJob runs an operation on the unexpired job with an ID. q is nil for an unknown queue.
+func (q *queue) onJob(t *tx, ref duly.QueueRef, id string, run func(t *tx, j *job) error) error {
+	if q == nil {
+		return contract.NotFound(ref, id)
+	}
+	j, err := q.findJob(t, id)
+	if err != nil {
+		return err
+	}
+	if j == nil {
+		return q.notFound(t, id)
+	}
+	return run(t, j)
 }
 
 // onQueue runs an operation on one queue, or with nil if the queue is unknown.

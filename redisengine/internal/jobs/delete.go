@@ -2,8 +2,6 @@ package jobs
 
 import (
 	"context"
-	"maps"
-	"slices"
 
 	"github.com/redis/rueidis"
 
@@ -58,59 +56,41 @@ func (e *Jobs) DeleteJobs(
 		return nil, err
 	}
 
-	d := &deletion{Jobs: e, ref: ref.Normal(), ids: ids, state: state, results: make([]error, len(ids)),
-		answered: make([]bool, len(ids))}
-	err := e.With(ctx, d.ref, func(q *catalog.Queue) error { return d.run(ctx, q) })
+	d := &deletion{Jobs: e, ref: ref.Normal(), ids: ids, state: state, results: make([]error, len(ids))}
+	asked := catalog.NewIDs(d.ref, ids, func(i int, err error) { d.results[i] = err })
+	err := asked.Finish(e.With(ctx, d.ref, func(q *catalog.Queue) error {
+		return asked.EachShard(q, true, func(s *catalog.Shard, indexes []int) error {
+			return d.inShard(ctx, q, s, indexes, asked.Aliases(indexes))
+		})
+	}))
+	if err != nil {
+		return nil, err
+	}
 
 	// Workers may be running the deleted jobs, and should stop.
 	if deleted := d.deleted(); len(deleted) > 0 && contract.MayRun(state) {
 		e.cancels.Report(d.ref, deleted...)
 	}
-	return d.finish(err)
+	return d.results, nil
 }
 
 // deletion is one DeleteJobs in progress.
 type deletion struct {
 	*Jobs
-	ref      duly.QueueRef
-	ids      []string
-	state    duly.State
-	results  []error
-	answered []bool // whether each ID has its result
-}
-
-// run deletes the jobs of each shard. A retry skips the IDs that an earlier attempt has answered.
-func (d *deletion) run(ctx context.Context, q *catalog.Queue) error {
-	indexes := map[int][]int{} // indexes of the IDs by shard
-	for i, id := range d.ids {
-		err := contract.ValidateID(id)
-		if err == nil && q == nil {
-			err = contract.NotFound(d.ref, id)
-		}
-		switch {
-		case d.answered[i]:
-		case err != nil:
-			d.results[i], d.answered[i] = err, true
-		default:
-			shard := contract.ShardOf(id, len(q.Shards))
-			indexes[shard] = append(indexes[shard], i)
-		}
-	}
-
-	return catalog.Parallel(slices.Collect(maps.Keys(indexes)), func(shard int) error {
-		return d.inShard(ctx, q, q.Shards[shard], indexes[shard])
-	})
+	ref     duly.QueueRef
+	ids     []string
+	state   duly.State
+	results []error
 }
 
 // inShard deletes the jobs with the IDs at these indexes.
-func (d *deletion) inShard(ctx context.Context, q *catalog.Queue, s *catalog.Shard, indexes []int) error {
+func (d *deletion) inShard(
+	ctx context.Context, q *catalog.Queue, s *catalog.Shard, indexes []int, aliases []string,
+) error {
 	// A call that continues without its caller still writes to this slice.
 	errs := make([]error, len(indexes))
 	j := newBatched(len(indexes))
-	for _, i := range indexes {
-		j.Args = append(j.Args, codec.Alias(d.ids[i]))
-	}
-	j.state = d.state
+	j.Args, j.state = append(j.Args, aliases...), d.state
 	j.Apply = func(r BatchReply) {
 		for k, at := range r.Lost {
 			id := d.ids[indexes[at]]
@@ -124,7 +104,7 @@ func (d *deletion) inShard(ctx context.Context, q *catalog.Queue, s *catalog.Sha
 	}
 
 	for k, i := range indexes {
-		d.results[i], d.answered[i] = errs[k], true
+		d.results[i] = errs[k]
 	}
 	return nil
 }
@@ -132,25 +112,11 @@ func (d *deletion) inShard(ctx context.Context, q *catalog.Queue, s *catalog.Sha
 // deleted returns the IDs of the deleted jobs.
 func (d *deletion) deleted() (ids []string) {
 	for i, id := range d.ids {
-		if d.answered[i] && d.results[i] == nil {
+		if d.results[i] == nil {
 			ids = append(ids, id)
 		}
 	}
 	return ids
-}
-
-// finish returns the results of a call that ended with an error or nil. The error is that of each
-// ID without an answer, or of the whole call if no ID has one.
-func (d *deletion) finish(err error) ([]error, error) {
-	if err != nil && !slices.Contains(d.answered, true) {
-		return nil, err
-	}
-	for i := range d.results {
-		if !d.answered[i] {
-			d.results[i] = err
-		}
-	}
-	return d.results, nil
 }
 
 // sendDelete returns the sender of batched deletes.
