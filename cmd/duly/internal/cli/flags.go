@@ -74,7 +74,7 @@ func takesArgs(names ...string) cobra.PositionalArgs {
 		// A shell turns an unset variable into an empty argument.
 		for i, arg := range args {
 			if name := strings.Trim(names[min(i, len(names)-1)], "[]…"); arg == "" && name != "BODY" {
-				return usageErrorf("%s is empty; %s needs a %s", name, cmd.CommandPath(), name)
+				return usageErrorf("%s is empty; %s needs one", name, cmd.CommandPath())
 			}
 		}
 		return nil

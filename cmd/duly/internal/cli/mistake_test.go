@@ -452,7 +452,7 @@ func TestBadValuesNameTheBound(t *testing.T) {
 		{[]string{"topic", "publish", "t", "x", "--key", ""}, "--key cannot be \"\": it is empty"},
 		{[]string{"work", "q", "--exec", "true", "--overload", "2h"}, "it must be between 1ms and 1h"},
 		{[]string{"release", "q:0:01J0000000000000000000000A:1", "--slow", "2h"}, "it must be between 0s and 1h"},
-		{[]string{"target", "delete", ""}, "NAME is empty; duly target delete needs a NAME"},
+		{[]string{"target", "delete", ""}, "NAME is empty; duly target delete needs one"},
 		{[]string{"queue", "set", "q", "--rate", "5000000"}, "is 5000000 a second, must be between 0.000001 and 1000000"},
 	} {
 		code, out, errs := r.real(append(c.args, "--url", open.File(filepath.Join(t.TempDir(), "duly.db")))...)
