@@ -37,11 +37,11 @@ func (f *Found) Add(j duly.JobInfo) bool {
 }
 
 func (f *Found) fits(bytes int) bool {
+	var room JobRoom
 	for i := range f.Jobs {
-		bytes += len(f.Jobs[i].Body) + len(f.Jobs[i].Result)
+		room.Take(len(f.Jobs[i].Body) + len(f.Jobs[i].Result))
 	}
-	// The first job always fits, whatever its size.
-	return len(f.Jobs) == 0 || len(f.Jobs) < MaxFound && bytes <= duly.MaxBatchBytes
+	return len(f.Jobs) < MaxFound && room.Take(bytes)
 }
 
 // OrNotFound returns the result of a Find. The error is [duly.ErrNotFound] if there are no jobs.
