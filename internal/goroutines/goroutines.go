@@ -18,6 +18,7 @@ import (
 	"bytes"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -31,7 +32,8 @@ func Own() ID {
 	return id
 }
 
-// Busy reports whether a descendant of the root goroutine is running or runnable.
+// Busy reports whether a descendant of the root goroutine runs, is runnable, or waits for a mutex or
+// the garbage collector.
 func Busy(root ID) bool {
 	d := next()
 	for _, id := range d.busy {
@@ -45,7 +47,7 @@ func Busy(root ID) bool {
 // dump is what a stack dump says about the goroutines.
 type dump struct {
 	once    sync.Once
-	busy    []ID      // running or runnable
+	busy    []ID      // those that run, or soon go on by themselves
 	parents map[ID]ID // the goroutine that created each goroutine
 }
 
@@ -102,11 +104,22 @@ func (d *dump) take() {
 		if parent, ok := creator(stack); ok {
 			d.parents[id] = parent
 		}
-		switch string(state) {
-		case "running", "runnable", "syscall", "waiting", "copystack", "preempted":
+		if working(string(state)) {
 			d.busy = append(d.busy, id)
 		}
 	}
+}
+
+// working reports whether a goroutine in this state runs, or goes on without an event of its test.
+// The holder of a mutex may be a goroutine of another test: SQLite allocates memory under a lock
+// of the process.
+func working(state string) bool {
+	switch state {
+	case "running", "runnable", "syscall", "waiting", "copystack", "preempted",
+		"sync.Mutex.Lock", "sync.RWMutex.Lock", "sync.RWMutex.RLock":
+		return true
+	}
+	return strings.HasPrefix(state, "GC ") // it helps the garbage collector
 }
 
 // head parses the first line of a stack and returns the goroutine's number and state.

@@ -1,6 +1,7 @@
 package goroutines_test
 
 import (
+	"sync"
 	"testing"
 
 	"github.com/dulymq/duly/internal/goroutines"
@@ -43,4 +44,28 @@ func TestBusyReportsARunningDescendant(t *testing.T) {
 	if goroutines.Busy(goroutines.Own()) {
 		t.Error("busy although this goroutine has begun none that still runs")
 	}
+}
+
+func TestBusyReportsADescendantThatWaitsForAMutex(t *testing.T) {
+	t.Parallel()
+	var mutex sync.Mutex
+	own, over := make(chan goroutines.ID), make(chan struct{})
+	mutex.Lock()
+	go func() {
+		own <- goroutines.Own()
+		go func() {
+			defer close(over)
+			mutex.Lock()
+		}()
+		<-over
+	}()
+
+	root := <-own
+	for range 100 {
+		if !goroutines.Busy(root) {
+			t.Fatal("not busy while a child of the root waits for a mutex")
+		}
+	}
+	mutex.Unlock()
+	<-over
 }
