@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -39,8 +40,8 @@ func until(ctx context.Context, f func() error) error {
 		if err == nil {
 			return nil
 		}
-		if ctx.Err() == nil {
-			// An error after the end would only be the context's own.
+		// An error after the end says only that the time is over.
+		if ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, os.ErrDeadlineExceeded) {
 			last = err
 		}
 		select {

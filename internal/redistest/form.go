@@ -3,6 +3,7 @@ package redistest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -24,7 +25,7 @@ func launchCluster(replicas int, s settings) ([]*process, error) {
 	if err != nil {
 		// The started nodes must not outlive the failed call.
 		for _, p := range nodes {
-			err = errors.Join(err, p.remove())
+			err = errors.Join(err, fmt.Errorf("the end of the log of %s:\n%s", p.address(), p.tail()), p.remove())
 		}
 		return nil, err
 	}
