@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
@@ -55,10 +54,7 @@ const maxPurged, purgeStep = 10_000, 1000
 // maxSelected is the number of jobs of one action: those of one page.
 const maxSelected = jobsPerPage
 
-const (
-	apiQueue = "/v1/{namespace}/queues/{queue}"
-	apiJob   = apiQueue + "/jobs/{id}"
-)
+const apiQueue = "/v1/{namespace}/queues/{queue}"
 
 // actions lists all changes that pages offer.
 var actions = []action{
@@ -87,10 +83,11 @@ var actions = []action{
 		confirm: func(t *target) string { return t.question("", "Requeue %d dead jobs") },
 	},
 	{
-		name: "promote", api: "POST " + apiJob + "/promote", access: auth.Produce, jobs: true,
+		name: "promote", api: "POST " + apiQueue + "/jobs/promote", access: auth.Produce, jobs: true,
 		done: [2]string{"1 job is due now.", "%d jobs are due now."},
 		run: func(ctx context.Context, e contract.Engine, t *target) error {
-			return t.each(func(id string) error { return e.Promote(ctx, t.queue, id) })
+			errs, err := e.PromoteJobs(ctx, t.queue, t.ids)
+			return cmp.Or(err, t.end(errs...))
 		},
 	},
 	{
@@ -116,19 +113,6 @@ type target struct {
 
 	done, failed int
 	err          error // of the first job that failed
-}
-
-// each runs an operation for every job.
-func (t *target) each(operate func(id string) error) error {
-	errs := make([]error, len(t.ids))
-	var calls sync.WaitGroup
-	room := make(chan struct{}, 32) // an engine batches concurrent calls
-	for i, id := range t.ids {
-		room <- struct{}{}
-		calls.Go(func() { errs[i] = operate(id); <-room })
-	}
-	calls.Wait()
-	return t.end(errs...)
 }
 
 // end counts the results of jobs. It returns the error of an action that has changed nothing. A step of a group returns

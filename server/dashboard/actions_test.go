@@ -69,7 +69,7 @@ func TestJobActions(t *testing.T) {
 		result, api   string
 	}{
 		{"promote", duly.StateDelayed, duly.StateReady, "job", "/j/ID", "1 job is due now.",
-			"POST /v1/{namespace}/queues/{queue}/jobs/{id}/promote"},
+			"POST /v1/{namespace}/queues/{queue}/jobs/promote"},
 		{"requeue", duly.StateDead, duly.StateReady, "dead", "/dead", "1 job is requeued.",
 			"POST /v1/{namespace}/queues/{queue}/requeue"},
 		{"delete", duly.StateReady, duly.StateNone, "ready", "/ready", "1 job is deleted.",
