@@ -34,7 +34,7 @@ func await(t testing.TB, what string, missing func(context.Context) error) {
 // until repeats f until it returns no error. If the context ends first, it returns f's last
 // error. It tries often at first, then every 20 ms.
 func until(ctx context.Context, f func() error) error {
-	last := errors.New("the condition was not tried yet")
+	began, last := time.Now(), errors.New("the condition was not tried yet")
 	for rest := time.Millisecond; ; rest = min(2*rest, 20*time.Millisecond) {
 		err := f()
 		if err == nil {
@@ -46,7 +46,7 @@ func until(ctx context.Context, f func() error) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("not in %v: %w", patience, last)
+			return fmt.Errorf("not in %v: %w", time.Since(began).Round(time.Second), last)
 		case <-time.After(rest):
 		}
 	}

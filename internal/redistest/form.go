@@ -5,31 +5,59 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
 
+// formations is how many clusters are started at most until one forms.
+const formations = 4
+
 // launchCluster starts the nodes and forms a cluster of them: three primaries, then replicas of
-// the first, the second and the third, repeatedly.
+// the first, the second and the third, repeatedly. On a busy machine, nodes that suspect each other
+// during the handshakes sometimes never list a replica. Such a cluster is given up for a new one.
 func launchCluster(replicas int, s settings) ([]*process, error) {
 	s.cluster = true
 
 	// The line comes first, so that a line of the options can override it.
 	s.lines = append([]string{"cluster-node-timeout 2000"}, s.lines...)
-	nodes, err := launchAll(Shards*(1+replicas), s)
-	if err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		err = form(ctx, nodes)
-	}
-	if err != nil {
-		// The started nodes must not outlive the failed call.
-		for _, p := range nodes {
-			err = errors.Join(err, fmt.Errorf("the end of the log of %s:\n%s", p.address(), p.tail()), p.remove())
+	for try := 1; ; try++ {
+		nodes, err := launchAll(Shards*(1+replicas), s)
+		if err != nil {
+			return nil, errors.Join(err, removed(nodes))
 		}
-		return nil, err
+
+		ctx, cancel := context.WithTimeout(context.Background(), patience/formations)
+		err = form(ctx, nodes)
+		cancel()
+		if err == nil {
+			return nodes, nil
+		}
+		err = errors.Join(err, views(nodes), removed(nodes))
+		if try == formations {
+			return nil, err
+		}
 	}
-	return nodes, nil
+}
+
+// removed ends the nodes of a cluster that did not form.
+func removed(nodes []*process) (err error) {
+	for _, p := range nodes {
+		err = errors.Join(err, p.remove())
+	}
+	return err
+}
+
+// views returns an error with what each node knows of the others.
+func views(nodes []*process) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	var b strings.Builder
+	for _, p := range nodes {
+		known, err := p.do(ctx, "CLUSTER", "NODES")
+		fmt.Fprintf(&b, "\n%s knows: %v %v\nThe end of its log:\n%s", p.address(), known, err, p.tail())
+	}
+	return errors.New(b.String())
 }
 
 // launchAll starts n servers concurrently. If there is an error, it also returns the servers that
