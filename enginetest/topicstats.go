@@ -1,6 +1,8 @@
 package enginetest
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -14,6 +16,8 @@ func topicStatsTests() []test {
 		{"TopicCountersMatchItsOperations", []string{"C12.156", "C12.157", "C12.158"}, Options{}, topicCounts},
 		{"OldestNeededIsTheAgeOfTheFloor", []string{"C12.152"}, Options{}, groupOldest},
 		{"ListsAreSortedByState", []string{"C12.7", "C12.159"}, Options{}, groupLists},
+		{"ListsOfLeasedMessagesAreWhole", []string{"C12.159", "C4.51"}, Options{}, groupListsWhole},
+		{"ListsOfSingleDeliveriesAreWhole", []string{"C12.159", "C4.51"}, Options{}, groupListsSingle},
 		{"NamesAreListedInPages", []string{"C12.160"}, Options{}, topicNames},
 		{"CheckCountsMessages", []string{"C12.182"}, Options{}, topicCheckCounts},
 		{"SurveyCoversGroups", []string{"C12.161"}, Options{}, topicSurvey},
@@ -192,6 +196,55 @@ func groupLists(s *scene) {
 		same(s, "the size", j.Size > 0, true)
 		same(s, "the bytes of a body that was not requested", len(j.Body), 0)
 	}
+}
+
+// groupListsWhole lists more messages with one lease end than a page has: messages of first deliveries,
+// and messages that were given back before.
+func groupListsWhole(s *scene) {
+	const n = 2100
+	g := s.group("g")
+	for range n / 700 {
+		s.send(make([]string, 700)...)
+	}
+	for range 2 {
+		ds := g.takeAll()
+		same(s, "the number of deliveries", len(ds), n)
+		for _, limit := range []int{450, 1000} {
+			g.listsEachLeased(n, limit)
+		}
+
+		requests := make([]duly.SettleRequest, n)
+		for i, d := range ds {
+			requests[i] = duly.SettleRequest{Receipt: d.Receipt, As: duly.Release}
+		}
+		for some := range slices.Chunk(requests, duly.MaxBatch) {
+			_, err := s.Engine.Settle(s.ctx, "", some)
+			s.must("release", err)
+		}
+	}
+}
+
+// listsEachLeased checks that a list has n leased messages, each once.
+func (s *scene) listsEachLeased(n, limit int) {
+	s.Helper()
+	ids := idsOf(s.pageThrough(duly.StateLeased, limit, nil))
+	what := fmt.Sprintf("the leased messages in pages of %d", limit)
+	same(s, what, len(ids), n)
+	slices.Sort(ids)
+	same(s, what+", each once", len(slices.Compact(ids)), n)
+}
+
+// groupListsSingle lists the messages of many deliveries of one message each, with the same lease end.
+func groupListsSingle(s *scene) {
+	const n = 1010
+	g := s.group("g")
+	for range n / 10 {
+		s.send(make([]string, 10)...)
+	}
+	for range n {
+		g.take()
+	}
+	g.listsEachLeased(n, duly.MaxBatch)
 }
 
 func topicNames(s *scene) {

@@ -13,7 +13,9 @@
 -- RETURNS {'config', value} | {'behind'}, as in group_get
 --         {'ok', now, more, {message, ...}, score, member}: more is 1 if others follow after that place
 --
--- @include guard clock now limits numbers message log ranges group_head pages group less behind group_find
+-- @include guard clock now limits numbers message log ranges group_head pages group less behind slice group_find
+local MOST_RANGES = 10000 -- ranges to read for a page. One millisecond has far fewer, and other ends fill the page.
+
 -- of_block adds the messages of a range after a place: {place, end, value}.
 local function of_block(all, block, ends, after)
   local ordinal, ms, left = block.first, block.ms, count_bits(block.bits)
@@ -33,21 +35,30 @@ local function of_block(all, block, ends, after)
   end
 end
 
+-- of_ranges adds the leased messages in ranges after a place: at least most + 1, if there are that many. Ranges with
+-- the same end are read together, because their messages may alternate.
+local function of_ranges(all, most)
+  local from, ends = score == '' and '-inf' or score, ''
+  for skipped = 0, MOST_RANGES, 1000 do
+    local tokens = call('ZRANGEBYSCORE', ranges, from, '+inf', 'WITHSCORES', 'LIMIT', text_of(skipped), '1000')
+    for i = 1, #tokens, 2 do
+      if #all > most and tokens[i + 1] ~= ends then return end
+      ends = tokens[i + 1]
+      local block = read_block(tokens[i])
+      if block then of_block(all, block, ends, ends == score and member) end
+    end
+    if #tokens < 2000 then return end
+  end
+end
+
 -- leased_page returns the leased messages after a place, by the end of the lease and the place: at least most of
 -- them, if there are that many.
 local function leased_page(most)
-  local all, from = {}, score == '' and '-inf' or score
-  local tokens = call('ZRANGEBYSCORE', ranges, from, '+inf', 'WITHSCORES', 'LIMIT', '0', '1000')
-  for i = 1, #tokens, 2 do
-    if #all > most and tokens[i + 1] ~= tokens[i - 1] then break end
-    local block = read_block(tokens[i])
-    if block then of_block(all, block, tokens[i + 1], tokens[i + 1] == score and member) end
-  end
-  local alone = call('ZRANGEBYSCORE', leased, from, '+inf', 'WITHSCORES', 'LIMIT', '0', '1000')
+  local all = {}
+  of_ranges(all, most)
+  local alone = slice(leased, most + 1, score, member)
   for i = 1, #alone, 2 do
-    if alone[i + 1] ~= score or less(member, alone[i]) then
-      all[#all + 1] = {alone[i], alone[i + 1], read_message(alone[i]) or nil}
-    end
+    all[#all + 1] = {alone[i], alone[i + 1], read_message(alone[i]) or nil}
   end
   table.sort(all, function(a, b)
     if a[2] ~= b[2] then return tonumber(a[2]) < tonumber(b[2]) end
@@ -57,14 +68,13 @@ local function leased_page(most)
 end
 
 local function set_page(most)
-  local set = ({ready = ready, delayed = waiting, blocked = blocked, dead = dead})[state]
-  local start, all = behind(set, score, member), {}
-  local got = call('ZRANGE', set, text_of(start), text_of(start + most - 1), 'WITHSCORES')
+  local set, all = ({ready = ready, delayed = waiting, blocked = blocked, dead = dead})[state], {}
+  local got, left = slice(set, most, score, member)
   for i = 1, #got, 2 do
     local pos = string.sub(got[i], -11)
     all[#all + 1] = {pos, got[i + 1], state ~= 'dead' and read_message(pos) or nil, nil, got[i]}
   end
-  return all, call('ZCARD', set) > start + #all
+  return all, left > #all
 end
 -- @call
 bind_group(limits)

@@ -40,9 +40,10 @@ var concerns = []concern{
 		basic: true,
 		pieces: strings.Fields(`
 			guard clock now limits closing limiter version ticks pending policy job sets keys finish find find_many due_at
-			backoff soonest bucket outcome moments marker wake mark_new pushing forward ulid close less behind report counters`),
+			backoff soonest bucket outcome moments marker wake mark_new pushing forward ulid close less behind slice report
+			counters`),
 		rare: strings.Fields(`
-			version find find_many due_at backoff outcome mark_new pushing forward ulid less behind report counters`),
+			version find find_many due_at backoff outcome mark_new pushing forward ulid less behind slice report counters`),
 		scripts: strings.Fields(`
 			push reserve settle extend step get peek list stats idle look holding overdue mark
 			delete promote update requeue purge configure destroy slow`),
@@ -68,9 +69,9 @@ var concerns = []concern{
 		name: "topics",
 		pieces: strings.Fields(`
 			guard clock now limits version due_at numbers group_closing limiter limiter_check soonest bucket outcome
-			message log ranges upcoming types entering topic group_head pages group_types group backoff held less behind
+			message log ranges upcoming types entering topic group_head pages group_types group backoff held less behind slice
 			group_find group_look group_mark group_close group_begin`),
-		rare: strings.Fields("version due_at limiter_check outcome backoff topic less behind group_find"),
+		rare: strings.Fields("version due_at limiter_check outcome backoff topic less behind slice group_find"),
 		scripts: strings.Fields(`
 			topic_publish topic_read topic_step topic_stats topic_delayed topic_message topic_cancel
 			topic_configure topic_destroy topic_check

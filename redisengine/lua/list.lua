@@ -12,12 +12,11 @@
 --         member  likewise
 -- RETURNS {'config', value} | {'ok', now, more, {job, ...}, score, member}: more is 1 if others follow
 --
--- @include guard clock now limits ticks pending policy job less behind report
+-- @include guard clock now limits ticks pending policy job less behind slice report
 local sets = {delayed = delayed, ready = ready, blocked = blocked, leased = leased, dead = dead, done = done}
 local set, most = sets[state], tonumber(limit)
 
-local start = behind(set, score, member)
-local entries = call('ZRANGE', set, start, start + most - 1, 'WITHSCORES')
+local entries, left = slice(set, most, score, member)
 local jobs, bytes = {}, 0
 local first = tonumber(room) < 8388608 and 0 or 2 -- an empty page takes one job, whatever its size
 local bodies_too = whole == '1' and call('HLEN', bodies) > 0
@@ -32,5 +31,5 @@ for i = 1, #entries, 2 do
   jobs[#jobs + 1] = report(n, state, at, whole == '1')
   score, member = at, m
 end
-local more = call('ZCARD', set) > start + #jobs and 1 or 0
+local more = left > #jobs and 1 or 0
 return {'ok', now, more, jobs, score, member}
