@@ -193,6 +193,23 @@ func TestBucketOpensAtTheReportedTime(t *testing.T) {
 	}
 }
 
+// C10.8: a bucket that became smaller misses at most its new size, and the refill counts from there. So
+// it opens at the reported time, also if nothing is stored until then.
+func TestSmallerBucketOpensAtTheReportedTime(t *testing.T) {
+	t.Parallel()
+	const now = 1_900_000_000_000
+	b := contract.Bucket{}.Fill(duly.Rate{PerSecond: 2, Burst: 10}, now).Take(10)
+	r := duly.Rate{PerSecond: 2, Burst: 3}
+	if at := b.Fill(r, now).OpensAt(r); at != now+500 {
+		t.Errorf("it opens after %d ms, want 500", at-now)
+	}
+	for after, want := range map[int64]int{0: 0, 499: 0, 500: 1, 999: 1, 1000: 2, 9000: 3} {
+		if n := b.Fill(r, now+after).Free(r); n != want {
+			t.Errorf("after %d ms it has %d, want %d", after, n, want)
+		}
+	}
+}
+
 // The error of a bad policy repeats the part that is wrong.
 func TestBackoffSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()

@@ -25,11 +25,13 @@ type Bucket struct {
 // Fill refills the bucket for the time up to now. If the clock was set back, it refills nothing and
 // counts from the new time.
 func (b Bucket) Fill(r duly.Rate, now int64) Bucket {
+	// The rate may have changed, and a smaller bucket can't miss more than it holds. The bound comes
+	// before the refill: otherwise the refill of the excess would delay the next delivery.
+	b.Taken = min(b.Taken, burst(r))
 	if elapsed := now - b.At; elapsed > 0 {
 		b.Taken -= float64(elapsed) * r.PerSecond / 1000
 	}
-	// The rate may have changed, and a smaller bucket can't miss more than it holds.
-	b.Taken = min(max(b.Taken, 0), burst(r))
+	b.Taken = max(b.Taken, 0)
 	b.At = now
 	return b
 }

@@ -20,6 +20,7 @@ func limitTests() []test {
 		{"RateIsNeverExceeded", []string{"C10.8", "C10.14"}, Options{OneShard: true}, limitRateLong},
 		{"ReleaseReturnsNoTokenToTheRate", []string{"C10.9"}, Options{}, limitRateRelease},
 		{"BurstDefaultsToTheRate", []string{"C10.8"}, Options{OneShard: true}, limitBurst},
+		{"SmallerBurstMissesNoMoreThanItself", []string{"C10.8", "C10.12"}, Options{OneShard: true}, limitSmallerBurst},
 		{"LimitedReserveUsesNoAttempt", []string{"C10.11", "C4.89"}, Options{OneShard: true}, limitBurnsNothing},
 		{"LimitOfOneQueueDoesNotDelayAnother", []string{"C10.11", "C4.10"}, Options{OneShard: true}, limitOtherQueue},
 		{"QueuesOfANamespaceAreBounded", []string{"C10.10", "C13.9"}, Options{MaxQueues: 2}, limitQueues},
@@ -194,6 +195,19 @@ func limitBurst(s *scene) {
 	slow.nothing("one in ten seconds")
 	slow.Advance(time.Millisecond)
 	same(s, "the jobs ten seconds later", len(slow.takeAll()), 1)
+}
+
+func limitSmallerBurst(s *scene) {
+	s.configure(duly.QueueConfig{Rate: duly.Rate{PerSecond: 2, Burst: 10}})
+	s.pushAll(numbered(20, "j")...)
+	same(s, "the jobs of a full bucket", len(s.takeAll()), 10)
+
+	// Three deliveries are missing now, and not ten.
+	s.configure(duly.QueueConfig{Rate: duly.Rate{PerSecond: 2, Burst: 3}})
+	s.Advance(499 * time.Millisecond)
+	s.nothing("the smaller bucket has no whole token")
+	s.Advance(time.Millisecond)
+	same(s, "the jobs after half a second", len(s.takeAll()), 1)
 }
 
 func limitBurnsNothing(s *scene) {

@@ -19,10 +19,10 @@ local function fill()
   if filled_at == now then return end
   bucket.used = true
   local b = call('HMGET', tally, 'bucket_taken', 'bucket_at')
-  taken, filled_at = finite(b[1]), finite(b[2])
+  taken, filled_at = math.min(finite(b[1]), burst), finite(b[2])
   local elapsed = now - filled_at
   if elapsed > 0 then taken = taken - elapsed * rate / 1000 end
-  taken = math.min(math.max(taken, 0), burst)
+  taken = math.max(taken, 0)
   filled_at = now
 end
 
