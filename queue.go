@@ -80,6 +80,11 @@ type Stats struct {
 	// do not adapt. Probing is the number of shards in probing.
 	Factor  float64
 	Probing int
+	// Tokens is how many deliveries the rate allows now, over all shards. None: there is no rate.
+	// NextToken is when the rate allows the next delivery if Tokens is 0. Otherwise it is zero.
+	// Both ignore pause, MaxLeased and closings.
+	Tokens    int64
+	NextToken time.Time
 	// Group has the stats of a group. It is nil for a queue.
 	Group *GroupStats
 	// Delivery is the delivery mode of the configuration. It is empty for a group, and for a queue

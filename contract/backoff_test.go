@@ -10,6 +10,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/clock"
 )
 
 // C8.3, C8.4, C8.5, C8.6: every engine computes the same delays. The expected values were computed
@@ -206,6 +207,52 @@ func TestSmallerBucketOpensAtTheReportedTime(t *testing.T) {
 	for after, want := range map[int64]int{0: 0, 499: 0, 500: 1, 999: 1, 1000: 2, 9000: 3} {
 		if n := b.Fill(r, now+after).Free(r); n != want {
 			t.Errorf("after %d ms it has %d, want %d", after, n, want)
+		}
+	}
+}
+
+// C4.117, C4.118: the tokens of several buckets add up, and the next token is the earliest of them.
+func TestTokensAddUp(t *testing.T) {
+	t.Parallel()
+	r, now := duly.Rate{PerSecond: 2, Burst: 3}, int64(1_900_000_000_000)
+	full := contract.Bucket{}.Fill(r, now)
+	empty, later := full.Take(3), full.Take(4)
+	none := duly.Rate{PerSecond: duly.None}
+	at := func(ms int64) time.Time { return clock.FromMilli(now + ms) }
+
+	for i, c := range []struct {
+		buckets []contract.Bucket
+		rate    duly.Rate
+		tokens  int64
+		next    time.Time
+	}{
+		{nil, r, duly.None, time.Time{}},
+		{[]contract.Bucket{full, empty}, none, duly.None, time.Time{}},
+		{[]contract.Bucket{full}, r, 3, time.Time{}},
+		{[]contract.Bucket{empty}, r, 0, at(500)},
+		{[]contract.Bucket{empty, full}, r, 3, time.Time{}},
+		{[]contract.Bucket{full, empty, full}, r, 6, time.Time{}},
+		{[]contract.Bucket{later, empty}, duly.Rate{PerSecond: 2, Burst: 4}, 1, time.Time{}},
+	} {
+		st := duly.Stats{Tokens: duly.None}
+		for _, b := range c.buckets {
+			tokens, next := b.Tokens(c.rate, now)
+			contract.AddTokens(&st, tokens, next)
+		}
+		if st.Tokens != c.tokens || !st.NextToken.Equal(c.next) {
+			t.Errorf("case %d: %d tokens, the next at %s, want %d and %s", i, st.Tokens, st.NextToken, c.tokens, c.next)
+		}
+	}
+
+	// The shards of a queue may have tokens at different times, in any order.
+	for _, times := range [][]int64{{200, 500}, {500, 200}} {
+		st := duly.Stats{Tokens: duly.None}
+		for _, ms := range times {
+			contract.AddTokens(&st, 0, at(ms))
+		}
+		contract.AddTokens(&st, duly.None, time.Time{})
+		if st.Tokens != 0 || !st.NextToken.Equal(at(200)) {
+			t.Errorf("%v: %d tokens, the next at %s, want 0 and %s", times, st.Tokens, st.NextToken, at(200))
 		}
 	}
 }

@@ -2,8 +2,10 @@ package contract
 
 import (
 	"math"
+	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
 )
 
 // burst returns the size of the bucket of a rate.
@@ -56,4 +58,31 @@ func (b Bucket) OpensAt(r duly.Rate) int64 {
 	}
 	// The tolerance keeps a rounding error from adding a whole millisecond.
 	return b.At + int64(math.Ceil(missing*1000/r.PerSecond-1e-6))
+}
+
+// Tokens returns the number of deliveries that the rate allows at a time in ms. If it is 0, next is
+// when the rate allows one. Without a rate, the number is [duly.None].
+func (b Bucket) Tokens(r duly.Rate, now int64) (tokens int64, next time.Time) {
+	if !r.Limited() {
+		return duly.None, time.Time{}
+	}
+	b = b.Fill(r, now)
+	if free := b.Free(r); free > 0 {
+		return int64(free), time.Time{}
+	}
+	return 0, clock.FromMilli(b.OpensAt(r))
+}
+
+// AddTokens adds the tokens of a shard, or of the queue in another pool, to the statistics. Their
+// Tokens are [duly.None] before the first call.
+func AddTokens(st *duly.Stats, tokens int64, next time.Time) {
+	switch {
+	case tokens == duly.None:
+	case st.Tokens == duly.None:
+		st.Tokens, st.NextToken = tokens, next
+	case st.Tokens+tokens > 0:
+		st.Tokens, st.NextToken = st.Tokens+tokens, time.Time{}
+	case next.Before(st.NextToken):
+		st.NextToken = next
+	}
 }

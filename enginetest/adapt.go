@@ -35,6 +35,8 @@ func adaptTests() []test {
 		{"ReserveForgetsAClosingThatHasPassed", []string{"C18.6", "C18.51"}, one, adaptPassed},
 		{"ProbeOfAGroupEndsWithItsMessage", []string{"C18.51"}, one, adaptGroup},
 		{"EachChangeIsLogged", []string{"C18.57"}, one, adaptLogged},
+		{"TokensFollowTheFactor", []string{"C4.119", "C18.24", "C18.26"}, one, tokensAdapted},
+		{"TokensFollowTheFactorInProbing", []string{"C4.119", "C4.120"}, one, tokensInProbing},
 		{"ProbingClosesTheOtherShards", []string{"C18.53", "C18.54"}, Options{}, adaptShards},
 	}
 }

@@ -146,7 +146,7 @@ func inspectChangesNothing(s *scene) {
 
 func inspectUnknown(s *scene) {
 	s.nothing("the queue does not exist")
-	same(s, "its stats", s.stats(), duly.Stats{})
+	same(s, "its stats", s.stats(), duly.Stats{Tokens: duly.None})
 	same(s, "its configuration", s.config(), s.usual())
 	for _, state := range duly.States {
 		// Reading, purging and destroying succeed. Operations on one job return not_found.

@@ -117,9 +117,11 @@ func infosText(jobs []duly.JobInfo) string {
 }
 
 func statsLine(st duly.Stats) string {
-	return fmt.Sprintf("%s %+v %+v oldest %s next %s, %d schedules, next tick %s, closed until %s for %q, factor %v, %d probing",
+	return fmt.Sprintf("%s %+v %+v oldest %s next %s, %d schedules, next tick %s, closed until %s for %q, factor %v, "+
+		"%d probing, %d tokens, next token %s",
 		st.Delivery, st.Sizes, st.Counters, st.OldestReady, moment(st.NextDue), st.Schedules, moment(st.NextTick),
-		moment(st.Closing.Until), st.Closing.Reason, st.Factor, st.Probing)
+		moment(st.Closing.Until), st.Closing.Reason, st.Factor, st.Probing, st.Tokens,
+		moment(st.NextToken))
 }
 
 func namesText(names []string) string { return strings.Join(slices.Clone(names), " ") }

@@ -139,7 +139,7 @@ func operatorDestroy(s *scene) {
 	s.must("destroy", s.Engine.Destroy(s.ctx, s.ref()))
 
 	same(s, "the number of queues", len(s.queues()), 0)
-	same(s, "stats", s.stats(), duly.Stats{})
+	same(s, "stats", s.stats(), duly.Stats{Tokens: duly.None})
 	same(s, "configuration", s.config(), s.usual())
 
 	for _, state := range duly.States {

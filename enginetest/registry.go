@@ -50,7 +50,7 @@ func subjects() []subject {
 		{"MergeRunning", mergeRunningTests()},
 		{"Inspect", inspectTests()},
 		{"Find", findTests()},
-		{"Stats", statsTests()},
+		{"Stats", slices.Concat(statsTests(), rateStatsTests())},
 		{"List", listTests()},
 		{"Update", updateTests()},
 		{"Operator", operatorTests()},

@@ -50,14 +50,18 @@ func (s *scene) over(patch duly.QueueConfig) {
 	if !s.Sharded {
 		s.Skip("the engine keeps a queue in one shard")
 	}
-	// Use the engine itself, without the wrapper that hides the shards.
+	s.direct()
+	patch.Shards = manyShards
+	s.configure(patch)
+}
+
+// direct makes the scene use the engine itself, without the wrapper that hides the shards.
+func (s *scene) direct() {
 	if e, ok := s.Engine.(*sharded); ok {
 		h := *s.Harness
 		h.Engine, h.In = e.Engine, nil
 		s.Harness = &h
 	}
-	patch.Shards = manyShards
-	s.configure(patch)
 }
 
 // inShard returns the job with an ID of the given shard, as duly's client would create it.

@@ -429,6 +429,37 @@ func TestLimiterCostsOneCommand(t *testing.T) {
 	}
 }
 
+// C4.117, C11.16: Stats and Survey read the bucket of a queue with a rate by one command, and of no other
+// queue. Reserve costs the same before and after.
+func TestTokensCostOneCommand(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	e, err := redisengine.Open(t.Context(), redisengine.Config{URL: server.URL(), Manual: true, Clock: clock.NewFake(),
+		Logger: slog.New(slog.DiscardHandler)})
+	must(t, err)
+	defer e.Close()
+	cost := func(queue string, limits duly.QueueConfig) map[string]int {
+		t.Helper()
+		ref := duly.Q(queue)
+		must(t, e.Configure(t.Context(), ref, limits))
+		_, err := e.Push(t.Context(), []duly.Job{{Queue: queue}})
+		must(t, err)
+		stats := func() {
+			_, err := e.Stats(t.Context(), ref)
+			must(t, err)
+		}
+		stats() // the first call reads the configuration
+		return commands(t, server, stats)
+	}
+
+	free := cost("free", duly.QueueConfig{MaxLeased: 5})
+	rated := cost("rated", duly.QueueConfig{Rate: duly.Rate{PerSecond: 5}})
+	free["HMGET"]++
+	if !maps.Equal(rated, free) {
+		t.Errorf("Stats of a queue with a rate costs %v, want %v", rated, free)
+	}
+}
+
 // commands returns how often a call makes the server run each command.
 func commands(t *testing.T, server *redistest.Server, call func()) map[string]int {
 	t.Helper()

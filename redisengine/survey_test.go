@@ -36,7 +36,7 @@ func TestSurveyReadsIdleQueuesInOneCall(t *testing.T) {
 	for range 2 { // the first survey reads the configurations
 		server.Must("CONFIG", "RESETSTAT")
 		if all := surveyed(t, e, "n0"); len(all) != 230 || all["q0"].Stats.Sizes.Delayed != 1 ||
-			all["q1"].Stats != (duly.Stats{Delivery: duly.DeliverPull}) {
+			all["q1"].Stats != (duly.Stats{Delivery: duly.DeliverPull, Tokens: duly.None}) {
 			t.Errorf("%d queues, %+v", len(all), all["q0"])
 		}
 	}

@@ -199,6 +199,7 @@ func (e inspectorAPI) Config(ctx context.Context, ref duly.QueueRef) (cfg duly.Q
 func (e inspectorAPI) Stats(ctx context.Context, ref duly.QueueRef) (s duly.Stats, err error) {
 	err = e.onSnapshot(ctx, ref, func(t readTx, q *queue) error {
 		if q == nil {
+			s.Tokens = duly.None
 			return nil
 		}
 		s, err = t.stats(q)
@@ -280,6 +281,7 @@ func (t readTx) stats(q *queue) (s duly.Stats, err error) {
 	s = duly.Stats{Sizes: q.sizes, Counters: q.counters, Delivery: q.cfg.Delivery}
 	s.Closing = q.closing.Clip(t.now).Info()
 	q.addLimiter(&s)
+	s.Tokens, s.NextToken = q.bucket.Tokens(q.limits().Rate, t.now)
 	if q.group != nil {
 		if s.Group, err = t.groupStats(q.asGroup()); err != nil {
 			return s, err

@@ -220,7 +220,7 @@ func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (duly.Stats, erro
 		return duly.Stats{}, err
 	}
 	defer e.mu.Unlock()
-	st := duly.Stats{}
+	st := duly.Stats{Tokens: duly.None}
 	if q == nil {
 		return st, nil
 	}
@@ -232,6 +232,7 @@ func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (duly.Stats, erro
 		s.addStats(&st, now)
 		s.addSchedules(&st)
 		s.addLimiter(&st)
+		s.addTokens(&st, now)
 	}
 	if q.group != nil {
 		st.Group = q.groupStats(now)

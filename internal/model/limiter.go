@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/adaptive"
 	"github.com/dulymq/duly/internal/clock"
 )
@@ -78,4 +79,10 @@ func (s *shard) addLimiter(st *duly.Stats) {
 	if s.limiter.Probing {
 		st.Probing++
 	}
+}
+
+// addTokens adds the tokens of the shard's bucket to the statistics of the queue.
+func (s *shard) addTokens(st *duly.Stats, now int64) {
+	tokens, next := s.bucket.Tokens(s.limits().Rate, now)
+	contract.AddTokens(st, tokens, next)
 }

@@ -170,6 +170,10 @@ func (f *fields) group(g *duly.GroupConfig) {
 
 func (f *fields) stats(s *duly.Stats) {
 	f.answer("Stats")
+	// No field was read yet, and the text may have no tokens.
+	if f.task == reading && f.seen == 0 {
+		s.Tokens = duly.None
+	}
 	f.integers("sizes", "Jobs per state, by the clock.", func() { f.sizes(&s.Sizes) })
 	f.integers("counters", "Events since the queue was created: pushed, merged, delivered, acked, failed, "+
 		"stalled, released, slowed, dead, requeued, expired, deleted, dropped.", func() { f.counters(&s.Counters) })
@@ -181,7 +185,17 @@ func (f *fields) stats(s *duly.Stats) {
 	f.closing(&s.Closing)
 	f.number("factor", &s.Factor, optional, "", "The lowest share of its limits that a shard enforces. Absent without adapt.")
 	f.count("probing", &s.Probing, optional, "", "The number of shards in probing. Absent if there is none.")
+	f.rateTokens(&s.Tokens)
+	f.time("next_token", &s.NextToken, optional, "When the rate allows the next delivery. Absent unless tokens is 0.")
 	pointer(f, "group", &s.Group, "For a group: where it is in the log.", (*fields).groupStats)
+}
+
+// rateTokens declares the number of deliveries that a rate allows. It is absent without a rate.
+func (f *fields) rateTokens(v *int64) {
+	const name, doc = "tokens", "How many deliveries the rate allows now. Absent if there is no rate."
+	if f.task != writing || *v != duly.None {
+		f.int64(name, v, given, `minimum:"0"`, doc)
+	}
 }
 
 func (f *fields) sizes(s *duly.Sizes) {

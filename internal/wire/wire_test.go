@@ -179,6 +179,13 @@ func TestEveryAnswerSurvivesTheWire(t *testing.T) {
 	q.Stats.Delivery = duly.DeliverPull
 	q.Config.Adapt.Floor, q.Stats.Factor, q.Stats.Probing = 0.05, 0.123456, 2
 	read(t, "queue", q)(QueueForm.ReadAnswer(string(QueueForm.Append(nil, q))))
+	for _, tokens := range []int64{duly.None, 0, 1, 1 << 40} { // an absent number is none, and 0 is not absent
+		q.Stats.Tokens, q.Stats.NextToken = tokens, time.Time{}
+		if tokens == 0 {
+			q.Stats.NextToken = when
+		}
+		read(t, "queue with tokens", q)(QueueForm.ReadAnswer(string(QueueForm.Append(nil, q))))
+	}
 	q.Config = contract.PatchConfig(q.Config,
 		duly.QueueConfig{Delivery: duly.DeliverPush,
 			Push: duly.PushConfig{URL: "https://a.example/", OnDead: "target:a"}})

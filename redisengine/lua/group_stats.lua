@@ -6,13 +6,15 @@
 -- ARGV    clock version limits group  as in group_reserve
 -- RETURNS {'config', value} | {'behind'}, as in group_get
 --         {'ok', now, {delayed, ready, blocked, leased, dead}, oldest, next, numbers, last, needed, full, {n, key,
---         ...}, parked, {consumer, moment, ...}, until, reason, factor, probing}: sizes by the clock; when the oldest
---         ready message was due and when the next delayed one will be, 0 for none; the group's numbers, packed; the
---         last ordinal; the entry time of the first needed message, 0 for none; 1 at max_held, then the keys that block
---         most, each after its number; 1 if the group is parked; when the group opens, 0 for an open one, and why it is
---         closed; the factor of the limiter, '' if the limits do not adapt, and 1 if the group is in probing
+--         ...}, parked, {consumer, moment, ...}, until, reason, factor, probing, tokens, next_token}: sizes by the
+--         clock; when the oldest ready message was due and when the next delayed one will be, 0 for none; the group's
+--         numbers, packed; the last ordinal; the entry time of the first needed message, 0 for none; 1 at max_held,
+--         then the keys that block most, each after its number; 1 if the group is parked; when the group opens, 0 for
+--         an open one, and why it is closed; the factor of the limiter, '' if the limits do not adapt, and 1 if the
+--         group is in probing; how many deliveries the rate allows, -1 without a rate, and when it allows one, if that
+--         is 0
 --
--- @include guard clock now limits numbers group_closing limiter message log group_head pages group
+-- @include guard clock now limits numbers group_closing limiter bucket message log group_head pages group
 local HOUR = 3600000
 
 -- needed_since returns the entry time of the first message that the group needs, 0 for none.
@@ -62,6 +64,7 @@ local size = {
 }
 local next_due = call('ZRANGEBYSCORE', waiting, '(' .. now_text, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
 local closed, state = closing.opens(), limiter.state()
+local tokens, next_token = bucket.tokens()
 local full = topic.last > g.cursor and held_size() >= own.max_held
 return {
   'ok', now, size, oldest_ready(), tonumber(next_due) or 0, pack_head(g, GROUP), topic.last, needed_since(),
@@ -69,4 +72,5 @@ return {
   call('ZRANGEBYSCORE', consumers, text_of(now - HOUR), '+inf', 'WITHSCORES', 'LIMIT', '0', '1000'),
   closed or 0, closed and call('HGET', tally, 'closed_reason') or '',
   state and string.format('%.17g', state.factor) or '', state and state.probing or 0,
+  tokens, next_token,
 }

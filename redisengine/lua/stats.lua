@@ -7,15 +7,16 @@
 --         from  the rank from which to search the oldest ready job, as the call before returned it; '' for the first
 -- RETURNS {'config', value} | {'behind'} if the shard needs steps first
 --         {'ok', now, {delayed, ready, blocked, leased, dead, done}, oldest, next, {field, n, ...}, rest,
---         schedules, tick, until, reason, factor, probing}
+--         schedules, tick, until, reason, factor, probing, tokens, next_token}
 --         the sizes are by the clock
 --         oldest  when the oldest ready job was due; next when the next delayed one will be; 0: none
 --         schedules  how many schedules there are, and tick the first tick, 0 for none
 --         until   when the shard opens, 0 for an open one; reason why it is closed
 --         factor  of the limiter, '' if the limits do not adapt; probing 1 if the shard is in probing
+--         tokens  how many deliveries the rate allows, -1 without a rate; next_token when it allows one, if tokens is 0
 --         rest    the rank at which to continue the search for the oldest, '' for the end
 --
--- @include guard clock now limits closing limiter ticks pending policy job sets counters
+-- @include guard clock now limits closing limiter ticks pending policy job sets bucket counters
 bound_by(limits)
 local size = {}
 for i, set in ipairs({delayed, ready, blocked, leased, dead, done}) do size[i] = call('ZCARD', set) end
@@ -60,7 +61,9 @@ end
 rank = rank and string.format('%.0f', rank) or ''
 local closed, state = closing.opens(), limiter.state()
 local why = closed and call('HGET', tally, 'closed_reason') or ''
+local tokens, next_token = bucket.tokens()
 return {
   'ok', now, size, oldest, next_due or '0', counts, rank, call('ZCARD', ticks), first_tick() or 0, closed or 0, why,
   state and string.format('%.17g', state.factor) or '', state and state.probing or 0,
+  tokens, next_token,
 }

@@ -97,6 +97,44 @@ func TestMoveBeginsWithANewLimiter(t *testing.T) {
 	r.limiter("after the move", r, 0.75, 0, false)
 }
 
+// C4.117, C4.118: each pool enforces the rate with a bucket of its own, so their tokens add up until the
+// end of the move.
+func TestMoveAddsUpTheTokensOfBothPools(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "orders")
+	stats := func(e contract.Inspector) duly.Stats {
+		t.Helper()
+		s, err := e.Stats(t.Context(), shop)
+		r.must(err)
+		return s
+	}
+	tokens := func(when string, want int64) {
+		t.Helper()
+		if s := stats(r); s.Tokens != want || s.NextToken.IsZero() != (want != 0) {
+			t.Errorf("%s: %d tokens, the next at %s, want %d", when, s.Tokens, s.NextToken, want)
+		}
+	}
+	tokens("an unknown queue", duly.None)
+	r.must(r.Configure(t.Context(), shop, duly.QueueConfig{Rate: duly.Rate{PerSecond: 0.001, Burst: 2}}))
+	for _, id := range []string{"a", "b"} {
+		r.must(r.pushJob(duly.Job{ID: id, Lease: time.Hour}).Err)
+	}
+	r.reserve(1, "q")
+	tokens("before the move", 1)
+
+	r.move("shop", "orders")
+	tokens("in the move", 3)
+	r.reserve(10, "q")
+	r.push("shop", "q", "c")
+	r.push("shop", "q", "d")
+	r.reserve(10, "q")
+	tokens("both buckets are empty", 0)
+	was, is, both := stats(r.engines[contract.DefaultPool]), stats(r.engines["orders"]), stats(r)
+	if !was.NextToken.Before(is.NextToken) || !both.NextToken.Equal(was.NextToken) {
+		t.Errorf("the next token is at %s, want the earlier of %s and %s", both.NextToken, was.NextToken, is.NextToken)
+	}
+}
+
 // fixedLimits is an engine without adaptive limits.
 type fixedLimits struct{ *model.Engine }
 

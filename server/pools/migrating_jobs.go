@@ -253,6 +253,7 @@ func addStats(a, b duly.Stats) duly.Stats {
 		a.Factor = b.Factor
 	}
 	a.Probing += b.Probing
+	contract.AddTokens(&a, b.Tokens, b.NextToken)
 	// After the move the queue of the new pool remains, so its settings are shown.
 	if b.Delivery != "" {
 		a.Delivery = b.Delivery

@@ -33,7 +33,7 @@ func (e *Inspector) Survey(ctx context.Context, namespace string, p duly.PagePar
 
 	s := &survey{e: e, namespace: contract.NamespaceOr(namespace), queues: make([]contract.QueueStats, len(names.Names))}
 	for i, name := range names.Names {
-		s.queues[i].Name = name
+		s.queues[i].Name, s.queues[i].Stats.Tokens = name, duly.None
 	}
 
 	queues, err := e.Summarize(ctx, s.namespace, names.Names, func(*catalog.Queue, error) {})
@@ -75,7 +75,7 @@ func (s *survey) ref(i int) duly.QueueRef {
 func (s *survey) ask(ctx context.Context, queues []*catalog.Summary) error {
 	idle := &catalog.MultiCall{Catalog: s.e.Catalog, QueueOf: s.ref, Script: store.ScriptIdle, Keys: idleKeys,
 		MaxShards: maxIdle, Paced: true}
-	var adaptive []catalog.Target
+	var limited []catalog.Target
 	for i, q := range queues {
 		if s.ref(i).IsGroup() {
 			continue
@@ -86,9 +86,9 @@ func (s *survey) ask(ctx context.Context, queues []*catalog.Summary) error {
 		}
 		s.queues[i].Throttle, s.queues[i].Stats.Delivery = q.Throttle, q.Delivery
 		for k := range q.Limits {
-			// The limiter of a shard has a state even without jobs.
-			if q.Adapts {
-				adaptive = append(adaptive, catalog.Target{Queue: i, Shard: k, Summary: q})
+			// The limiter and the bucket of a shard have a state even without jobs.
+			if q.Adapts || q.Throttle.Rate.Limited() {
+				limited = append(limited, catalog.Target{Queue: i, Shard: k, Summary: q})
 				continue
 			}
 			idle.Add(catalog.Target{Queue: i, Shard: k, Summary: q}, q.Version)
@@ -101,7 +101,7 @@ func (s *survey) ask(ctx context.Context, queues []*catalog.Summary) error {
 	}
 	add := func(at catalog.Target) { busy.Add(at, s.e.Clock(), at.Version, at.Limits[at.Shard], "") }
 	// In a cluster each call covers one shard anyway, so the full stats are read at once.
-	for _, at := range append(idle.Singles(), adaptive...) {
+	for _, at := range append(idle.Singles(), limited...) {
 		add(at)
 	}
 

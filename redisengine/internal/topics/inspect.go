@@ -201,7 +201,7 @@ type groupSum struct {
 }
 
 func newGroupSum() *groupSum {
-	return &groupSum{st: duly.Stats{Group: &duly.GroupStats{}}, blocked: map[string]int64{},
+	return &groupSum{st: duly.Stats{Group: &duly.GroupStats{}, Tokens: duly.None}, blocked: map[string]int64{},
 		consumers: map[string]int64{}, parked: true}
 }
 
@@ -246,6 +246,7 @@ func (g *groupSum) add(r catalog.Reply) {
 	closing := contract.Closing{Until: codec.Integer(&r.Rest[11]), Reason: codec.Text(&r.Rest[12])}
 	st.Closing = contract.LaterClosing(st.Closing, closing.Info())
 	codec.AddLimiter(st, &r.Rest[13], &r.Rest[14])
+	contract.AddTokens(st, codec.Integer(&r.Rest[15]), clock.FromMilli(codec.Integer(&r.Rest[16])))
 	// A group counts as parked only if it is parked in every shard.
 	g.parked = g.parked && codec.Integer(&r.Rest[9]) == 1
 	names := codec.Elements(&r.Rest[10])

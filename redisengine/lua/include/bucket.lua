@@ -32,12 +32,17 @@ local function missing()
   return math.min(taken, burst)
 end
 
+-- free returns how many whole tokens the bucket holds.
+local function free()
+  return math.floor(burst - missing() + 1e-9)
+end
+
 -- allowed returns how many more deliveries the limits allow now.
 local function allowed()
   local n = 1000000
   if adapt then limiter.apply() end
   if max_leased ~= -1 then n = math.max(0, max_leased - closing.leased()) end
-  if rate ~= -1 then n = math.min(n, math.floor(burst - missing() + 1e-9)) end
+  if rate ~= -1 then n = math.min(n, free()) end
   return n
 end
 
@@ -65,6 +70,15 @@ function bucket.opens_at()
   local lacks = 1 - (burst - missing())
   if lacks <= 1e-9 then return now end
   return now + math.ceil(lacks * 1000 / rate - 1e-6)
+end
+
+-- tokens returns how many deliveries the rate allows now, -1 without a rate. If it is 0, the second value is when the
+-- rate allows one. It is 0 otherwise.
+function bucket.tokens()
+  if rate == -1 then return -1, 0 end
+  limiter.apply()
+  local n = free()
+  return n, n > 0 and 0 or bucket.opens_at()
 end
 
 -- refill fills the bucket by the present rate, which may change next.
