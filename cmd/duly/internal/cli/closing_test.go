@@ -86,6 +86,44 @@ func TestCommandsShowAdaptiveLimits(t *testing.T) {
 	}
 }
 
+// C4.117, C4.118: stats shows in one table what holds back the ready jobs of a queue.
+func TestStatsShowsWhatHoldsBackReadyJobs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ok("push", "q", "x")
+	if out := r.ok("stats", "q"); strings.Contains(out, "LIMIT") {
+		t.Errorf("the stats of a queue without limits are %q", out)
+	}
+	shows := func(when string, wants ...string) {
+		t.Helper()
+		out := strings.Join(strings.Fields(r.ok("stats", "q")), " ")
+		for _, want := range append(wants, "LIMIT NOW") {
+			if !strings.Contains(out, want) {
+				t.Errorf("%s: stats printed %q, want %q", when, out, want)
+			}
+		}
+	}
+
+	r.ok("queue", "set", "q", "--rate", "0.5", "--burst", "2", "--max-leased", "3")
+	shows("a full bucket", "leased 0 of 3", "tokens 2 of 2")
+	if out := r.ok("stats", "q", "--json"); !strings.Contains(out, `"tokens":2`) || strings.Contains(out, "next_token") {
+		t.Errorf("stats --json printed %q", out)
+	}
+	r.ok("push", "q", "y")
+	receipt := firstWord(r.ok("reserve", "q", "--receipts"))
+	r.ok("reserve", "q")
+	shows("an empty bucket", "leased 2 of 3", "tokens 0 of 2, next in 2s")
+	if out := r.ok("stats", "q", "--json"); !strings.Contains(out, `"tokens":0,"next_token":"`) {
+		t.Errorf("stats --json printed %q", out)
+	}
+
+	r.clock.Advance(1500 * time.Millisecond)
+	r.ok("release", receipt, "--slow", "30s", "--reason", "HTTP 429")
+	r.ok("pause", "q")
+	shows("a paused and closed queue", "paused yes", "closed 30s: HTTP 429", "leased 1 of 3",
+		"tokens 0 of 2, next in 500ms")
+}
+
 // C18.17: a command that exits with 69 closes the queue for the time of --overload, by default
 // 10 s, and uses no try.
 func TestWorkMapsExitStatus69ToAnOverload(t *testing.T) {

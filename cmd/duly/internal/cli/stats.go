@@ -18,6 +18,9 @@ func statsCommand(a *app) *cobra.Command {
 		`The sizes are computed at call time. The counters start when the queue is created. Without calls in flight, pushed
 is the sum of acked, merged, expired, deleted, dropped and of the delayed, ready, blocked, leased and dead jobs.
 
+The limits say why ready jobs wait: a pause, a closing, max leased or the rate. Each delivery takes a token of the
+rate. Without tokens, next is when the rate allows a delivery.
+
 QUEUE may be a consumer group TOPIC@GROUP, or a topic.`,
 		`  duly stats emails
   duly stats events
@@ -76,20 +79,59 @@ func (p *printer) queue(q *wire.Queue) {
 		p.pairs(txt("schedules"), txt(countText(n)+", "+next))
 		p.printf("\n")
 	}
-	if text := top.LimitText(&q.Stats, contract.ThrottleOf(q.Config)); text != "" {
-		if q.Stats.Probing > 0 {
-			text += ", probing"
-		}
-		p.pairs(txt("limits"), txt(text))
-		p.printf("\n")
-	}
+	p.limits(q)
 	if g := q.Stats.Group; g != nil {
 		p.group(g)
 		p.printf("\n")
 	}
 	p.counters(&q.Stats.Counters, q.Stats.Group != nil)
 	p.printf("\n")
-	p.config(&q.Config)
+
+	// The limits have the closing already.
+	settings := q.Config
+	settings.Closing = duly.Closing{}
+	p.config(&settings)
+}
+
+// limits prints what may hold back the ready jobs of a queue. A queue that always delivers has no
+// such table.
+func (p *printer) limits(q *wire.Queue) {
+	t := p.newTable("LIMIT", "NOW")
+	if q.Config.Paused {
+		t.add(txt("paused"), cell{"yes", yellow})
+	}
+	if q.Config.Closing != (duly.Closing{}) {
+		t.add(txt("closed"), cell{p.closing(&q.Config.Closing), yellow})
+	}
+	if most := int64(q.Config.MaxLeased); most > 0 {
+		leased := cell{countText(q.Stats.Sizes.Leased) + " of " + countText(most), plain}
+		if q.Stats.Sizes.Leased >= most {
+			leased.style = yellow
+		}
+		t.add(txt("leased"), leased)
+	}
+	if q.Config.Rate.Limited() && q.Stats.Tokens != duly.None {
+		t.add(txt("tokens"), p.tokens(q))
+	}
+	if text := top.LimitText(&q.Stats, contract.ThrottleOf(q.Config)); text != "" {
+		if q.Stats.Probing > 0 {
+			text += ", probing"
+		}
+		t.add(txt("adapt"), txt(text))
+	}
+	if len(t.rows) > 0 {
+		t.flush()
+		p.printf("\n")
+	}
+}
+
+// tokens returns how many deliveries the rate allows now, and when it allows the next one.
+func (p *printer) tokens(q *wire.Queue) cell {
+	text := countText(q.Stats.Tokens) + " of " + countText(int64(q.Config.Rate.Burst))
+	if q.Stats.Tokens > 0 {
+		return txt(text)
+	}
+	return cell{text + ", next " + relative(q.Stats.NextToken, p.now()), yellow}
 }
 
 // sizes prints the sizes of a queue by state.

@@ -19,6 +19,10 @@ type Line struct {
 	// not adapt. Probing is the number of shards in probing.
 	Factor  float64 `json:"factor,omitempty"`
 	Probing int     `json:"probing,omitempty"`
+	// Tokens is how many deliveries the rate allows now. It is absent if the queue has no rate.
+	// NextToken is the time until the rate allows the next delivery if Tokens is 0.
+	Tokens    *int64 `json:"tokens,omitempty"`
+	NextToken string `json:"next_token,omitempty"`
 	// OldestReady is how long the oldest ready job has been due.
 	OldestReady string `json:"oldest_ready,omitempty"`
 	// PerSecond has the rates since the previous sample. The field is absent for a new queue.
@@ -48,6 +52,13 @@ func (m *Model) Lines() (lines []Line) {
 
 		if r.closed > 0 {
 			line.Closed = duly.FormatDuration(r.closed)
+		}
+
+		if tokens := r.Stats.Tokens; r.Throttle.Rate.Limited() && tokens != duly.None {
+			line.Tokens = &tokens
+		}
+		if r.empty {
+			line.NextToken = duly.FormatDuration(r.wait)
 		}
 
 		// Without ready jobs the age has no meaning.

@@ -49,13 +49,15 @@ type row struct {
 	elapsed time.Duration // time since the previous sample; 0 if the queue is not in it
 	delta   duly.Counters // growth of the counters since the previous sample
 	closed  time.Duration // time until the queue opens; 0 if it is open
+	empty   bool          // whether the rate allowed no delivery at the time of the sample
+	wait    time.Duration // time until the rate allows the next delivery; 0 unless empty
 }
 
 // rate returns the growth per second.
 func (r *row) rate(grown int64) float64 { return float64(grown) / r.elapsed.Seconds() }
 
-// limited reports whether a limit holds ready jobs back: the queue has the maximum number
-// of leased jobs, or delivers at almost the maximum rate.
+// limited reports whether a limit holds ready jobs back: the queue has the maximum number of leased
+// jobs, or its rate allows no delivery now, or it delivers at almost the maximum rate.
 func (r *row) limited() bool {
 	const nearly = 0.9
 
@@ -72,7 +74,7 @@ func (r *row) limited() bool {
 	full := t.MaxLeased > 0 && r.Stats.Sizes.Leased >= max(int64(factor*float64(t.MaxLeased)), 1)
 	// A rate is never quite reached, because tokens come one by one.
 	fast := t.Rate.Limited() && r.elapsed > 0 && r.rate(r.delta.Delivered) >= nearly*factor*t.Rate.PerSecond
-	return full || fast
+	return full || fast || r.empty
 }
 
 // mark returns the mark after the name of a queue that holds ready jobs back.
@@ -92,6 +94,9 @@ func (r *row) mark() string {
 		return " [probing]"
 	case r.Stats.Factor > 0 && r.Stats.Factor < 1:
 		return " [" + LimitText(&r.Stats, r.Throttle) + "]"
+	// Tokens that come faster would change the text with every sample.
+	case r.limited() && r.wait >= time.Second:
+		return " [limited, next in " + duly.FormatDuration(r.wait.Round(time.Second)) + "]"
 	case r.limited():
 		return " [limited]"
 	}
@@ -118,6 +123,9 @@ func (m *Model) rows() []row {
 		r := row{Queue: q}
 		if until := q.Stats.Closing.Until; !until.IsZero() {
 			r.closed = max(0, until.Sub(m.current.Wall))
+		}
+		if next := q.Stats.NextToken; q.Throttle.Rate.Limited() && !next.IsZero() {
+			r.empty, r.wait = true, max(0, next.Sub(m.current.Wall))
 		}
 		// A queue with fewer pushed jobs was destroyed and created again.
 		if before := previous[q.Name]; before != nil && q.Stats.Counters.Pushed >= before.Counters.Pushed {

@@ -257,6 +257,44 @@ func TestViewShowsAdaptiveLimits(t *testing.T) {
 	}
 }
 
+// C4.117, C4.118: the view marks a queue whose rate allows no delivery, with the time until the next one.
+func TestViewMarksQueuesWithoutTokens(t *testing.T) {
+	t.Parallel()
+	now := clock.Epoch
+	rate := contract.Throttle{MaxLeased: duly.None, Rate: duly.Rate{PerSecond: 0.1, Burst: 2}}
+	none := contract.Throttle{MaxLeased: duly.None, Rate: duly.Rate{PerSecond: duly.None}}
+	empty := func(ready int64, wait time.Duration) duly.Stats {
+		return duly.Stats{Sizes: duly.Sizes{Ready: ready}, NextToken: now.Add(wait)}
+	}
+	closed := empty(1, 7*time.Second)
+	closed.Closing.Until = now.Add(3 * time.Second)
+	m := NewModel("here", 2*time.Second)
+	m.Add(&Sample{Wall: now, Queues: []Queue{
+		{"a", empty(1, 7200*time.Millisecond), rate}, {"b", empty(1, 999*time.Millisecond), rate},
+		{"c", empty(0, 7*time.Second), rate}, {"d", closed, rate},
+		{"e", duly.Stats{Sizes: duly.Sizes{Ready: 1}, Tokens: 2}, rate},
+		{"f", duly.Stats{Sizes: duly.Sizes{Ready: 1}, Tokens: duly.None}, none},
+	}}, nil)
+
+	view := strings.Join(m.View(format, 140, 20), "\n")
+	for _, want := range []string{"a [limited, next in 7s]", "b [limited]", "c  ", "d [closed 3s]", "e  ", "f  "} {
+		if !strings.Contains(view, want) {
+			t.Errorf("the view lacks %q:\n%s", want, view)
+		}
+	}
+	var got []string
+	for _, line := range m.Lines() {
+		tokens := "none"
+		if line.Tokens != nil {
+			tokens = strconv.FormatInt(*line.Tokens, 10)
+		}
+		got = append(got, tokens+" "+line.NextToken)
+	}
+	if text := strings.Join(got, ", "); text != "0 7.2s, 0 999ms, 0 7s, 0 7s, 2 , none " {
+		t.Errorf("the tokens of the lines are %s", text)
+	}
+}
+
 // Names and errors are escaped, and colours do not change the width of lines.
 func TestViewEscapesTexts(t *testing.T) {
 	t.Parallel()
