@@ -65,7 +65,7 @@ func (f *fixture) busy() {
 	settle(receipt("mail"), "release")
 	f.send("PUT", "/v1/default/queues/mail/schedules/yearly", `{"spec":"@yearly"}`)
 	f.fires("mail")
-	f.send("PATCH", "/v1/default/queues/mail", `{"max_leased":8,"adapt":{"floor":0.1}}`)
+	f.send("PATCH", "/v1/default/queues/mail", `{"max_leased":8,"rate":100,"adapt":{"floor":0.1}}`)
 	f.send("PUT", "/v1/default/topics/events/groups/mailer", "")
 	f.send("POST", "/v1/default/topics/events/messages",
 		`{"messages":[{"body":"a"},{"body":"b"},{"delay":"1h"},{"id":"a b"}]}`)

@@ -71,6 +71,8 @@ var (
 		"The lowest share of its limits that a shard of the queue enforces, from 0 to 1; absent if its limits do not adapt.")
 	queueProbing = defineQueue("queue_probing", gauge,
 		"Shards of the queue in probing; absent if its limits do not adapt.")
+	queueTokens = defineQueue("queue_tokens", gauge,
+		"Deliveries that the rate of the queue allows now; absent without a rate, and for queues without series of their own.")
 
 	queueCounters = []queueCounter{
 		{defineQueue("queue_pushed_total", counter, "Pushes with the outcome created or merged."), ofPushed},

@@ -62,6 +62,7 @@ type fake struct {
 	stats  func(ctx context.Context, q duly.QueueRef) (duly.Stats, error)
 	asked  atomic.Int64
 	paused map[string]bool
+	rates  map[string]float64
 }
 
 func (f *fake) Namespaces(context.Context, duly.PageParams) (duly.NamePage, error) {
@@ -83,6 +84,9 @@ func (f *fake) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error) {
 func (f *fake) Config(_ context.Context, q duly.QueueRef) (duly.QueueConfig, error) {
 	cfg := contract.DefaultQueueConfig()
 	cfg.Paused = f.paused[q.Name]
+	if rate, ok := f.rates[q.Name]; ok {
+		cfg.Rate.PerSecond = rate
+	}
 	return cfg, nil
 }
 
@@ -355,6 +359,34 @@ func TestLimitsAreReported(t *testing.T) {
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("the metrics are %v, want %v", got, want)
+	}
+}
+
+// C4.117: a queue with a rate reports how many deliveries it allows now, also if that is 0.
+func TestTokensAreReported(t *testing.T) {
+	t.Parallel()
+	tokens := map[string]int64{"empty": 0, "full": 7, "plain": duly.None, "z": 5}
+	f := &fake{queues: []string{"empty", "full", "plain", "z"}, rates: map[string]float64{"empty": 1, "full": 2, "z": 3}}
+	f.stats = func(_ context.Context, q duly.QueueRef) (duly.Stats, error) {
+		return duly.Stats{Tokens: tokens[q.Name]}, nil
+	}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(survey(f, clock.NewFake(), 3))
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	got := map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if family.GetName() == "duly_queue_tokens" {
+				got[m.GetLabel()[1].GetValue()] = m.GetGauge().GetValue()
+			}
+		}
+	}
+	if want := map[string]float64{"empty": 0, "full": 7}; !maps.Equal(got, want) {
+		t.Errorf("the tokens are %v, want %v", got, want)
 	}
 }
 

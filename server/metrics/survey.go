@@ -82,6 +82,7 @@ type QueueStats struct {
 	Queue  duly.QueueRef
 	Stats  duly.Stats
 	Paused bool
+	Rated  bool // whether the queue has a rate
 }
 
 // Snapshot reads all queues, or returns the last snapshot if it is recent.
@@ -259,7 +260,7 @@ func (s *Snapshot) add(n *namespaceStats, own int) {
 		case q.Err != nil:
 		case i < own:
 			ref := duly.QueueRef{Namespace: n.namespace, Name: q.Name}
-			s.Queues = append(s.Queues, QueueStats{ref, q.Stats, q.Throttle.Paused})
+			s.Queues = append(s.Queues, QueueStats{ref, q.Stats, q.Throttle.Paused, q.Throttle.Rate.Limited()})
 		default:
 			s.OtherQueues++
 			sumQueue(&s.Other, q)
@@ -318,7 +319,7 @@ func sum(to, s *duly.Stats) {
 func (s *Survey) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*definition{
 		queueJobs, queueOldest, queuePaused, queueSchedules, queueOverdue, queueClosed, queueFactor, queueProbing,
-		queues, scrapeComplete, scrapeDuration, scrapeAge,
+		queueTokens, queues, scrapeComplete, scrapeDuration, scrapeAge,
 		groupLag, groupOldest, groupAtBound, topicMessages, topicBytes, topicDelayed,
 	} {
 		ch <- d.desc
@@ -342,6 +343,9 @@ func (s *Survey) Collect(ch chan<- prometheus.Metric) {
 		q := &snapshot.Queues[i]
 		s.collectQueue(ch, q.Queue, &q.Stats)
 		gaugeValue(ch, queuePaused, boolValue(q.Paused), q.Queue.Namespace, q.Queue.Name)
+		if q.Rated {
+			gaugeValue(ch, queueTokens, float64(q.Stats.Tokens), q.Queue.Namespace, q.Queue.Name)
+		}
 		if q.Stats.Group != nil {
 			collectGroup(ch, q.Queue, q.Stats.Group)
 		}
