@@ -85,6 +85,15 @@ type ListParams struct {
 	// Bodies asks for bodies and results as well. In that case the page ends early when they reach
 	// [MaxBatchBytes].
 	Bodies bool
+	// Newest reverses the order within each shard. The shards still come in turn.
+	Newest bool
+	// From is where the list begins in each shard: at the first job whose moment is From or later,
+	// with Newest at the last job whose moment is From or earlier. The moment is the due time of a
+	// delayed job, the end of the lease of a leased job, and the finish time of a dead or done job.
+	// Other states have none. Zero is no bound.
+	//
+	// Each page of a list takes the same Newest and From. A cursor is valid in both directions.
+	From time.Time
 }
 
 // PageParams chooses a page.

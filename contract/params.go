@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+	"time"
 
 	"github.com/dulymq/duly"
 )
@@ -71,12 +72,41 @@ func checkQueues(f *BadFields, namespace string, queues []string) {
 }
 
 // ValidateList returns [duly.ErrInvalid] with every bad parameter. It fills in the default of
-// the page.
+// the page, and cuts From to milliseconds.
 func ValidateList(p *duly.ListParams) error {
 	var f BadFields
 	checkState(p.State, &f)
 	checkPage(&p.PageParams, &f)
+	if !p.From.IsZero() {
+		checkListFrom(p, &f)
+	}
 	return f.Err()
+}
+
+// checkListFrom checks the moment at which a list begins.
+func checkListFrom(p *duly.ListParams, f *BadFields) {
+	switch {
+	case p.State == duly.StateReady || p.State == duly.StateBlocked:
+		f.Add("from", "needs the state delayed, leased, dead or done, because %s jobs are not sorted by time; leave it out",
+			p.State)
+	case p.From.Before(time.Unix(0, 0)) || p.From.After(duly.MaxTime):
+		f.Add("from", "is %s, must be between 1970 and %s", tickText(p.From), tickText(duly.MaxTime))
+	default:
+		p.From = p.From.UTC().Truncate(time.Millisecond)
+	}
+}
+
+// ListBound returns the place that bounds a list with From, in milliseconds. Oldest first, the list
+// has the jobs from this place on. Newest first, it has the jobs before this place.
+func ListBound(p *duly.ListParams) (bound int64, ok bool) {
+	if p.From.IsZero() {
+		return 0, false
+	}
+	bound = p.From.UnixMilli()
+	if p.Newest {
+		bound++ // jobs of the moment itself belong to the list
+	}
+	return bound, true
 }
 
 // ValidatePage returns [duly.ErrInvalid] for a bad limit. It fills in the default.

@@ -29,12 +29,17 @@ func listTests() []test {
 // last.
 func (s *scene) pageThrough(state duly.State, limit int, between func(page int)) (jobs []duly.JobInfo) {
 	s.Helper()
-	p := duly.ListParams{State: state, PageParams: duly.PageParams{Limit: limit}}
+	return s.pages(duly.ListParams{State: state, PageParams: duly.PageParams{Limit: limit}}, between)
+}
+
+// pages lists jobs page by page. It calls between after each page but the last.
+func (s *scene) pages(p duly.ListParams, between func(page int)) (jobs []duly.JobInfo) {
+	s.Helper()
 	for page := range 10_000 {
 		got, err := s.Engine.List(s.ctx, s.ref(), p)
 		s.must("list", err)
-		if len(got.Jobs) > limit {
-			s.Fatalf("a page of at most %d jobs has %d", limit, len(got.Jobs))
+		if p.Limit > 0 && len(got.Jobs) > p.Limit {
+			s.Fatalf("a page of at most %d jobs has %d", p.Limit, len(got.Jobs))
 		}
 		jobs = append(jobs, got.Jobs...)
 		if got.Next == "" {

@@ -1,7 +1,9 @@
 package enginetest
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -271,23 +273,43 @@ func (lookOp) play(p *pair) {
 // list compares the jobs of one state, in pages of two.
 func (p *pair) list(at queueSpec, state duly.State) { p.listOf(at.ref(), state) }
 
+// listOf compares the jobs of one state of a queue: oldest first, newest first, and from the moment of
+// a job in the middle.
 func (p *pair) listOf(ref duly.QueueRef, state duly.State) {
 	p.both(fmt.Sprintf("list of %s jobs of %s", state, ref), func(s side) (string, error) {
-		var jobs []duly.JobInfo
 		params := duly.ListParams{State: state, Bodies: state%2 == 0, PageParams: duly.PageParams{Limit: 2}}
-		// The limit ends a list whose cursors never end.
-		for range 1000 {
-			page, err := s.in(ref.Namespace).List(p.ctx, ref, params)
-			if err != nil {
-				return "", err
-			}
-			jobs = append(jobs, page.Jobs...)
-			if params.Cursor = page.Next; page.Next == "" {
-				return infosText(jobs), nil
-			}
+		jobs, err := p.pages(s, ref, params)
+		text := infosText(jobs)
+		if err != nil || len(jobs) == 0 {
+			return text, err
 		}
-		return "a list without an end, want at most 1000 pages", nil
+
+		params.Newest = true
+		newest, err := p.pages(s, ref, params)
+		if text += "\n newest " + infosText(newest); err != nil || !slices.Contains(timedStates, state) {
+			return text, err
+		}
+
+		params.From, params.Newest = momentOf(&jobs[len(jobs)/2]), len(jobs)%2 == 0
+		from, err := p.pages(s, ref, params)
+		return text + "\n from " + infosText(from), err
 	})
+}
+
+// pages returns the jobs of a list of one side.
+func (p *pair) pages(s side, ref duly.QueueRef, params duly.ListParams) (jobs []duly.JobInfo, err error) {
+	// The limit ends a list whose cursors never end.
+	for range 1000 {
+		page, err := s.in(ref.Namespace).List(p.ctx, ref, params)
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, page.Jobs...)
+		if params.Cursor = page.Next; page.Next == "" {
+			return jobs, nil
+		}
+	}
+	return nil, errors.New("a list without an end, want at most 1000 pages")
 }
 
 func (p *pair) queues(namespace string) {

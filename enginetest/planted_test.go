@@ -175,6 +175,14 @@ func plantedBugs() []plantedBug {
 				page.Jobs = page.Jobs[1:]
 			}
 		}},
+		{name: "IgnoresNewest", list: func(p duly.ListParams, page *duly.ListPage) {
+			if p.Newest {
+				slices.Reverse(page.Jobs)
+			}
+		}},
+		{name: "BeginsAfterTheMoment", list: func(p duly.ListParams, page *duly.ListPage) {
+			page.Jobs = slices.DeleteFunc(page.Jobs, func(j duly.JobInfo) bool { return momentOf(&j).Equal(p.From) })
+		}},
 		{name: "SwapsTwoResults", pushed: func(r []duly.PushResult) {
 			if len(r) == 3 {
 				r[1], r[2] = r[2], r[1]

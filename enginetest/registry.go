@@ -52,6 +52,7 @@ func subjects() []subject {
 		{"Find", findTests()},
 		{"Stats", slices.Concat(statsTests(), rateStatsTests())},
 		{"List", listTests()},
+		{"ListNewest", listNewestTests()},
 		{"Update", updateTests()},
 		{"Operator", operatorTests()},
 		{"Configure", configureTests()},

@@ -27,6 +27,8 @@ func shardTests() []test {
 		{"LimitBelowTheNumberOfShardsIsInvalid", []string{"C10.13"}, Options{}, shardsLimitTooSmall},
 
 		{"AreListedInOrder", []string{"C4.49", "C4.51", "C4.52"}, Options{}, shardsListed},
+		{"AreReversedOneByOne", []string{"C4.112", "C4.113", "C4.116"}, Options{}, shardsReversed},
+		{"BeginAtTheMomentAfterAFullPage", []string{"C4.113", "C4.7"}, Options{}, shardsFromAfterBytes},
 		{"ShareTheByteLimitOfACall", []string{"C4.7"}, Options{}, shardsBytes},
 		{"StepReportsMoreIfOneShardHasMore", []string{"C4.73"}, Options{}, shardsStep},
 		{"AddUpInStats", []string{"C4.56", "C4.57", "C4.58"}, Options{}, shardsStats},

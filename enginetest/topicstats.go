@@ -15,9 +15,10 @@ func topicStatsTests() []test {
 			Options{}, groupCounts},
 		{"TopicCountersMatchItsOperations", []string{"C12.156", "C12.157", "C12.158"}, Options{}, topicCounts},
 		{"OldestNeededIsTheAgeOfTheFloor", []string{"C12.152"}, Options{}, groupOldest},
-		{"ListsAreSortedByState", []string{"C12.7", "C12.159"}, Options{}, groupLists},
-		{"ListsOfLeasedMessagesAreWhole", []string{"C12.159", "C4.51"}, Options{}, groupListsWhole},
-		{"ListsOfSingleDeliveriesAreWhole", []string{"C12.159", "C4.51"}, Options{}, groupListsSingle},
+		{"ListsAreSortedByState", []string{"C12.7", "C12.159", "C4.112"}, Options{}, groupLists},
+		{"ListsBeginAtAMoment", []string{"C12.159", "C4.113", "C4.114", "C4.115"}, Options{}, groupListsFrom},
+		{"ListsOfLeasedMessagesAreWhole", []string{"C12.159", "C4.51", "C4.116"}, Options{}, groupListsWhole},
+		{"ListsOfSingleDeliveriesAreWhole", []string{"C12.159", "C4.51", "C4.116"}, Options{}, groupListsSingle},
 		{"NamesAreListedInPages", []string{"C12.160"}, Options{}, topicNames},
 		{"CheckCountsMessages", []string{"C12.182"}, Options{}, topicCheckCounts},
 		{"SurveyCoversGroups", []string{"C12.161"}, Options{}, topicSurvey},
@@ -179,23 +180,51 @@ func groupLists(s *scene) {
 		duly.StateBlocked: {"4", "6", "5", "3"}, duly.StateDead: {"12", "11"}, duly.StateDone: {},
 	} {
 		// Pages of two, so that cursors are used.
-		got := []string{}
 		p := duly.ListParams{State: state, Bodies: true, PageParams: duly.PageParams{Limit: 2}}
-		for {
-			page, err := g.Engine.List(g.ctx, g.ref(), p)
-			s.must("list", err)
-			got = append(got, listedBodies(page.Jobs)...)
-			if p.Cursor = page.Next; p.Cursor == "" {
-				break
-			}
-		}
-		s.sameIDs("the "+state.String()+" messages", got, want)
+		s.sameIDs("the "+state.String()+" messages", listedBodies(g.pages(p, nil)), want)
+		p.Newest = true
+		s.sameIDs("the newest "+state.String()+" messages", listedBodies(g.pages(p, nil)), backwards(want))
 	}
 
 	for _, j := range g.list(duly.StateReady) {
 		same(s, "the size", j.Size > 0, true)
 		same(s, "the bytes of a body that was not requested", len(j.Body), 0)
 	}
+}
+
+// groupListsFrom lists messages from each moment of a state, in both directions.
+func groupListsFrom(s *scene) {
+	g := s.group("g")
+	s.send("0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16", "17")
+	ds := g.reserve(18)
+
+	// Six messages become dead and six delayed, two at each moment. Two of the others get a longer
+	// lease, one gets the longest, and three keep the first one.
+	for i := range 6 {
+		g.bury(ds[5-i], "no")
+		g.snooze(ds[6+i], time.Hour+time.Duration(i/2)*time.Minute)
+		if i%2 == 1 {
+			s.Advance(time.Second)
+		}
+	}
+	s.must("extend", g.extend(ds[12].Receipt, 2*time.Hour))
+	s.must("extend", g.extend(ds[13].Receipt, 2*time.Hour))
+	s.must("extend", g.extend(ds[14].Receipt, 3*time.Hour))
+
+	for _, state := range []duly.State{duly.StateDelayed, duly.StateLeased, duly.StateDead} {
+		jobs := g.list(state)
+		same(s, "the number of "+state.String()+" messages", len(jobs), 6)
+		for i := range jobs {
+			for _, apart := range []time.Duration{-time.Millisecond, 0, time.Millisecond} {
+				from := momentOf(&jobs[i]).Add(apart)
+				g.listsFrom(jobs, duly.ListParams{State: state, From: from})
+				g.listsFrom(jobs, duly.ListParams{State: state, From: from, Newest: true})
+			}
+		}
+	}
+
+	_, err := g.Engine.List(s.ctx, g.ref(), duly.ListParams{State: duly.StateReady, From: s.now()})
+	s.names("from of ready messages", err, duly.CodeInvalid, "from")
 }
 
 // groupListsWhole lists more messages with one lease end than a page has: messages of first deliveries,
@@ -209,8 +238,10 @@ func groupListsWhole(s *scene) {
 	for range 2 {
 		ds := g.takeAll()
 		same(s, "the number of deliveries", len(ds), n)
-		for _, limit := range []int{450, 1000} {
-			g.listsEachLeased(n, limit)
+		for _, newest := range []bool{false, true} {
+			for _, limit := range []int{450, 1000} {
+				g.listsEachLeased(n, newest, limit)
+			}
 		}
 
 		requests := make([]duly.SettleRequest, n)
@@ -225,10 +256,10 @@ func groupListsWhole(s *scene) {
 }
 
 // listsEachLeased checks that a list has n leased messages, each once.
-func (s *scene) listsEachLeased(n, limit int) {
+func (s *scene) listsEachLeased(n int, newest bool, limit int) {
 	s.Helper()
-	ids := idsOf(s.pageThrough(duly.StateLeased, limit, nil))
-	what := fmt.Sprintf("the leased messages in pages of %d", limit)
+	ids := s.pageIDs(duly.ListParams{State: duly.StateLeased, Newest: newest}, limit)
+	what := fmt.Sprintf("the leased messages, newest %t, in pages of %d", newest, limit)
 	same(s, what, len(ids), n)
 	slices.Sort(ids)
 	same(s, what+", each once", len(slices.Compact(ids)), n)
@@ -244,7 +275,9 @@ func groupListsSingle(s *scene) {
 	for range n {
 		g.take()
 	}
-	g.listsEachLeased(n, duly.MaxBatch)
+	for _, newest := range []bool{false, true} {
+		g.listsEachLeased(n, newest, duly.MaxBatch)
+	}
 }
 
 func topicNames(s *scene) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
@@ -111,6 +112,12 @@ func (e *Engine) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (
 	query.Set("state", p.State.String())
 	if p.Bodies {
 		query.Set("bodies", "true")
+	}
+	if p.Newest {
+		query.Set("order", "newest")
+	}
+	if !p.From.IsZero() {
+		query.Set("from", p.From.Format(time.RFC3339Nano))
 	}
 
 	r := request{method: "GET", path: e.queuePath(q) + "/jobs", query: query, max: maxJobs}

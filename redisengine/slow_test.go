@@ -136,8 +136,14 @@ func (s *stopwatch) useEverything() {
 		_, err = s.e.Purge(ctx, q, duly.StateDelayed, n)
 		must(s, err)
 		for _, state := range []duly.State{duly.StateReady, duly.StateDelayed, duly.StateBlocked, duly.StateDead} {
-			_, err := s.e.List(ctx, q, duly.ListParams{State: state, PageParams: duly.PageParams{Limit: n}})
-			must(s, err)
+			p := duly.ListParams{State: state, PageParams: duly.PageParams{Limit: n}}
+			if state == duly.StateDelayed || state == duly.StateDead {
+				p.From = time.Now()
+			}
+			for _, p.Newest = range []bool{false, true} {
+				_, err := s.e.List(ctx, q, p)
+				must(s, err)
+			}
 		}
 	}
 	id := duly.NewNumber().String()

@@ -304,7 +304,8 @@ func TestUnknownQueryParametersAreRefused(t *testing.T) {
 	}
 
 	for _, query := range []string{"limit=0", "limit=1001", "limit=x", "limit=1&limit=2", "limit=1;limit=2",
-		"limit=%zz", "cursor=%ff%00"} {
+		"limit=%zz", "cursor=%ff%00", "order=up", "order=NEWEST", "from=yesterday", "from=10m",
+		"from=0001-01-01T00:00:00Z", "from=2030-01-01T00:00:00Z"} {
 		if a := f.send("GET", "/v1/default/queues/q/jobs?state=ready&"+query, ""); a.status != 400 {
 			t.Errorf("%s: %d %s", query, a.status, a.body)
 		}

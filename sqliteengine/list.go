@@ -1,9 +1,12 @@
 package sqliteengine
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
+	"math"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
@@ -27,6 +30,15 @@ func (c *cursor) text(state duly.State) string {
 		b = binary.BigEndian.AppendUint64(b, uint64(c.at))
 	}
 	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// further returns the position that comes later in a list of a state other than blocked.
+func (c cursor) further(o cursor, newest bool) cursor {
+	order := cmp.Or(cmp.Compare(c.at, o.at), bytes.Compare(c.number[:], o.number[:]))
+	if c.set && (order > 0) != newest {
+		return c
+	}
+	return o
 }
 
 // parseCursor decodes a cursor of a list of that state.
@@ -65,6 +77,10 @@ func (e inspectorAPI) List(ctx context.Context, ref duly.QueueRef, p duly.ListPa
 	if err != nil {
 		return page, err
 	}
+	if at, ok := contract.ListBound(&p); ok {
+		from = from.further(cursor{set: true, at: at}, p.Newest)
+	}
+
 	l := listReader{p: &p, behind: from}
 	if err := e.onLongSnapshot(ctx, ref, l.read); err != nil {
 		return page, err
@@ -86,8 +102,12 @@ func (l *listReader) read(t readTx, q *queue, s *readSlice) (more bool, err erro
 	if q == nil {
 		return false, nil
 	}
-	rows := t.stmt("list_"+l.p.State.String()).Int(1, q.id)
-	l.behind.bind(rows, l.p.State)
+	name := "list_" + l.p.State.String()
+	if l.p.Newest {
+		name += "_newest"
+	}
+	rows := t.stmt(name).Int(1, q.id)
+	l.behind.bind(rows, l.p.State, l.p.Newest)
 	rows.Int(4, noLimit).Int(5, boolean(l.p.Bodies))
 	defer rows.Reset()
 
@@ -163,16 +183,21 @@ func (e inspectorAPI) Namespaces(ctx context.Context, p duly.PageParams) (duly.N
 	return e.namePage(ctx, p, "namespace_names", "")
 }
 
-// bind binds the position to the arguments of a list statement.
-func (c *cursor) bind(s *sqliteconn.Stmt, state duly.State) {
+// bind binds the position to the arguments of a list statement. An unset position is the beginning.
+func (c *cursor) bind(s *sqliteconn.Stmt, state duly.State, newest bool) {
 	switch {
-	case state == duly.StateBlocked:
+	case c.set && state == duly.StateBlocked:
 		s.Blob(2, c.key)
 	case c.set:
 		s.Int(2, c.at)
+	case !newest:
+		s.Int(2, math.MinInt64)
+	case state == duly.StateBlocked:
+		s.Blob(2, []byte{0xff}) // a key begins with its length, of at most MaxKey
 	default:
-		s.Int(2, -1<<63)
+		s.Int(2, math.MaxInt64)
 	}
+
 	if c.set {
 		s.Blob(3, c.number[:])
 	} else {

@@ -2,6 +2,7 @@ package sqliteengine
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/dulymq/duly"
@@ -17,9 +18,10 @@ func TestListSkipsDamagedRows(t *testing.T) {
 
 	ask(t, e, `UPDATE jobs SET rules = x'ffffff' WHERE number IN
 		(SELECT number FROM aliases WHERE id IN ('j0', 'j3', 'j4', 'j8'))`)
-	for limit := 1; limit < 12; limit++ {
+	for n := 2; n < 24; n++ {
 		var listed []string
-		p := duly.ListParams{State: duly.StateReady, PageParams: duly.PageParams{Limit: limit}}
+		limit, newest := n/2, n%2 == 1
+		p := duly.ListParams{State: duly.StateReady, Newest: newest, PageParams: duly.PageParams{Limit: limit}}
 		for {
 			page, err := e.List(t.Context(), duly.Q("q"), p)
 			if err != nil || len(page.Jobs) > limit {
@@ -31,6 +33,9 @@ func TestListSkipsDamagedRows(t *testing.T) {
 			if p.Cursor = page.Next; p.Cursor == "" {
 				break
 			}
+		}
+		if newest {
+			slices.Reverse(listed)
 		}
 		sameIDs(t, listed, "j1", "j2", "j5", "j6", "j7")
 	}

@@ -267,6 +267,7 @@ func TestPagesDoNotDependOnSlices(t *testing.T) {
 	for _, limit := range []int{1, 3, 7, 25, 26, 100} {
 		for _, bodies := range []bool{false, true} {
 			p := duly.ListParams{State: duly.StateReady, Bodies: bodies, PageParams: duly.PageParams{Limit: limit}}
+			p.Newest = limit%2 == 0
 			want, got := walked(t, whole, p), walked(t, rows, p)
 			if !reflect.DeepEqual(want, got) {
 				t.Errorf("limit %d, bodies %t: the pages are %v, want %v", limit, bodies, got, want)

@@ -89,7 +89,7 @@ func (q *queue) notFound(t *tx, id string) error {
 // bodies only if requested.
 func (q *queue) page(t *tx, state duly.State, from cursor, limit int, bodies bool) ([]job, error) {
 	s := t.stmt("list_"+state.String()).Int(1, q.id)
-	from.bind(s, state)
+	from.bind(s, state, false)
 	s.Int(4, int64(limit)).Int(5, boolean(bodies))
 	return t.collectUpTo(s, q, duly.MaxBatchBytes)
 }

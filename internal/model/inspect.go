@@ -369,11 +369,11 @@ func (e *Engine) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams)
 	if err := contract.ValidateList(&p); err != nil {
 		return duly.ListPage{}, err
 	}
-	var from *job
+	var after *job
 	shard := 0
 	if p.Cursor != "" {
 		var err error
-		if from, shard, err = placeOf(p.Cursor, p.State); err != nil {
+		if after, shard, err = placeOf(p.Cursor, p.State); err != nil {
 			return duly.ListPage{}, err
 		}
 	}
@@ -387,25 +387,36 @@ func (e *Engine) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams)
 		return duly.ListPage{}, nil
 	}
 
-	return page(q.walk(p.State, from, shard), p), nil
+	return page(q.walk(&p, after, shard), p), nil
 }
 
-// walk yields the jobs of one state after a position, shard by shard.
-func (q *queue) walk(state duly.State, from *job, first int) iter.Seq2[int, *job] {
+// walk yields the jobs of a list after a position, shard by shard.
+func (q *queue) walk(p *duly.ListParams, after *job, first int) iter.Seq2[int, *job] {
+	var bound *job
+	if at, ok := contract.ListBound(p); ok {
+		bound = placeAt(at)
+	}
+
 	// A cursor with a shard beyond the last one yields an empty page.
 	return func(yield func(int, *job) bool) {
 		for shard := first; shard < len(q.shards); shard++ {
-			jobs := q.shards[shard].sets[state].all()
-			if from != nil && shard == first {
-				jobs = q.shards[shard].sets[state].behind(from)
+			start := bound
+			set := q.shards[shard].sets[p.State]
+			if shard == first && after != nil {
+				start = set.further(after, bound, p.Newest)
 			}
-			for j := range jobs {
+			for j := range set.beyond(start, p.Newest) {
 				if !yield(shard, j) {
 					return
 				}
 			}
 		}
 	}
+}
+
+// placeAt returns a job that sorts before all jobs of a moment.
+func placeAt(at int64) *job {
+	return &job{Planned: contract.Planned{DueAt: at}, leaseEnd: at, finished: at}
 }
 
 func page(jobs iter.Seq2[int, *job], p duly.ListParams) (page duly.ListPage) {

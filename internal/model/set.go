@@ -85,6 +85,55 @@ func (s *set) behind(j *job) iter.Seq[*job] {
 	return s.from(b, i)
 }
 
+// before yields the jobs that sort before j in reverse order. The set need not contain j.
+func (s *set) before(j *job) iter.Seq[*job] {
+	b, i, _ := s.find(j)
+	return s.back(b, i)
+}
+
+// reversed yields the jobs of the set in reverse order.
+func (s *set) reversed() iter.Seq[*job] { return s.back(len(s.blocks), 0) }
+
+// back yields the jobs before a place in reverse order.
+func (s *set) back(b, i int) iter.Seq[*job] {
+	return func(yield func(*job) bool) {
+		for {
+			for i > 0 {
+				i--
+				if !yield(s.blocks[b][i]) {
+					return
+				}
+			}
+			if b == 0 {
+				return
+			}
+			b--
+			i = len(s.blocks[b])
+		}
+	}
+}
+
+// beyond yields the jobs after a place, in reverse order those before it. A nil place is the beginning.
+func (s *set) beyond(place *job, reverse bool) iter.Seq[*job] {
+	switch {
+	case place == nil && reverse:
+		return s.reversed()
+	case place == nil:
+		return s.all()
+	case reverse:
+		return s.before(place)
+	}
+	return s.behind(place)
+}
+
+// further returns the place that comes later in a loop, b if it is not nil.
+func (s *set) further(a, b *job, reverse bool) *job {
+	if b == nil || (s.compare(a, b) > 0) != reverse {
+		return a
+	}
+	return b
+}
+
 func (s *set) from(b, i int) iter.Seq[*job] {
 	return func(yield func(*job) bool) {
 		for ; b < len(s.blocks); b, i = b+1, 0 {

@@ -35,6 +35,14 @@ func TestSetIsASortedSlice(t *testing.T) {
 				i++
 			}
 			sameJobs(t, "behind", slices.Collect(s.behind(j)), plain[i:])
+
+			back := slices.Clone(plain)
+			slices.Reverse(back)
+			sameJobs(t, "reversed", slices.Collect(s.reversed()), back)
+			if found {
+				i--
+			}
+			sameJobs(t, "before", slices.Collect(s.before(j)), back[len(back)-i:])
 		}
 
 		if s.size != len(plain) || len(plain) > 0 && s.first() != plain[0] {

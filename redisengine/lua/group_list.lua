@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Returns a page of the messages of one state, in the order of that state.
+-- Returns a page of the messages of one state, in the order of that state or in reverse.
 --
 -- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held
 --         run busy dead copies tally consumers
@@ -9,15 +9,23 @@
 --         whole   '1' with their bodies
 --         room    bytes of bodies that the page has left of its 8 MiB
 --         score   the place after which to continue, as the previous page returned it; '' for the beginning
---         member  likewise
+--         member  likewise; '' is before all members of the score
+--         newest  '1' for the reverse order
 -- RETURNS {'config', value} | {'behind'}, as in group_get
 --         {'ok', now, more, {message, ...}, score, member}: more is 1 if others follow after that place
 --
 -- @include guard clock now limits numbers message log ranges group_head pages group less behind slice group_find
+local back -- whether the page is in reverse order
 local MOST_RANGES = 10000 -- ranges to read for a page. One millisecond has far fewer, and other ends fill the page.
 
--- of_block adds the messages of a range after a place: {place, end, value}.
-local function of_block(all, block, ends, after)
+-- is_left reports whether a place follows the end of the previous page, among those of the same score.
+local function is_left(pos)
+  if back then return less(pos, member) end
+  return less(member, pos)
+end
+
+-- of_block adds the messages of a range that a test accepts: {place, end, value}.
+local function of_block(all, block, ends, test)
   local ordinal, ms, left = block.first, block.ms, count_bits(block.bits)
   while left > 0 do
     local step = math.min(100, left) -- more would be read in vain, and may be large
@@ -27,7 +35,7 @@ local function of_block(all, block, ends, after)
       if ordinal >= topic.first and has_bit(block, ordinal) then
         left = left - 1
         local pos = pos_of(ms, ordinal)
-        if not after or less(after, pos) then all[#all + 1] = {pos, ends, nil, entry_value(got[i])} end
+        if not test or test(pos) then all[#all + 1] = {pos, ends, nil, entry_value(got[i])} end
       end
       ordinal = ordinal + 1
     end
@@ -35,17 +43,28 @@ local function of_block(all, block, ends, after)
   end
 end
 
+-- tokens_after returns up to 1000 ranges from the score of the previous page on, with the ends of their leases.
+local function tokens_after(skipped)
+  local at = text_of(skipped)
+  if back then
+    local from = score == '' and '+inf' or score
+    return call('ZRANGE', ranges, from, '-inf', 'BYSCORE', 'REV', 'LIMIT', at, '1000', 'WITHSCORES')
+  end
+  local from = score == '' and '-inf' or score
+  return call('ZRANGE', ranges, from, '+inf', 'BYSCORE', 'LIMIT', at, '1000', 'WITHSCORES')
+end
+
 -- of_ranges adds the leased messages in ranges after a place: at least most + 1, if there are that many. Ranges with
 -- the same end are read together, because their messages may alternate.
 local function of_ranges(all, most)
-  local from, ends = score == '' and '-inf' or score, ''
+  local ends = ''
   for skipped = 0, MOST_RANGES, 1000 do
-    local tokens = call('ZRANGEBYSCORE', ranges, from, '+inf', 'WITHSCORES', 'LIMIT', text_of(skipped), '1000')
+    local tokens = tokens_after(skipped)
     for i = 1, #tokens, 2 do
       if #all > most and tokens[i + 1] ~= ends then return end
       ends = tokens[i + 1]
       local block = read_block(tokens[i])
-      if block then of_block(all, block, ends, ends == score and member) end
+      if block then of_block(all, block, ends, ends == score and is_left) end
     end
     if #tokens < 2000 then return end
   end
@@ -56,11 +75,12 @@ end
 local function leased_page(most)
   local all = {}
   of_ranges(all, most)
-  local alone = slice(leased, most + 1, score, member)
+  local alone = slice(leased, most + 1, score, member, back)
   for i = 1, #alone, 2 do
     all[#all + 1] = {alone[i], alone[i + 1], read_message(alone[i]) or nil}
   end
   table.sort(all, function(a, b)
+    if back then a, b = b, a end
     if a[2] ~= b[2] then return tonumber(a[2]) < tonumber(b[2]) end
     return less(a[1], b[1])
   end)
@@ -69,7 +89,7 @@ end
 
 local function set_page(most)
   local set, all = ({ready = ready, delayed = waiting, blocked = blocked, dead = dead})[state], {}
-  local got, left = slice(set, most, score, member)
+  local got, left = slice(set, most, score, member, back)
   for i = 1, #got, 2 do
     local pos = string.sub(got[i], -11)
     all[#all + 1] = {pos, got[i + 1], state ~= 'dead' and read_message(pos) or nil, nil, got[i]}
@@ -77,6 +97,7 @@ local function set_page(most)
   return all, left > #all
 end
 -- @call
+back = newest == '1'
 bind_group(limits)
 do
   local refused = read_group(group)

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Returns a page of one state's set, in its order.
+-- Returns a page of one state's set, in its order or in reverse.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 --         schedules ticks
@@ -9,14 +9,15 @@
 --         whole   '1' with their bodies
 --         room    bytes of bodies and results that the page may still return of its 8 MiB
 --         score   where the page before ended, as it returned it; '' for the beginning
---         member  likewise
+--         member  likewise; '' is before all members of the score
+--         newest  '1' for the reverse order
 -- RETURNS {'config', value} | {'ok', now, more, {job, ...}, score, member}: more is 1 if others follow
 --
 -- @include guard clock now limits ticks pending policy job less behind slice report
 local sets = {delayed = delayed, ready = ready, blocked = blocked, leased = leased, dead = dead, done = done}
 local set, most = sets[state], tonumber(limit)
 
-local entries, left = slice(set, most, score, member)
+local entries, left = slice(set, most, score, member, newest == '1')
 local jobs, bytes = {}, 0
 local first = tonumber(room) < 8388608 and 0 or 2 -- an empty page takes one job, whatever its size
 local bodies_too = whole == '1' and call('HLEN', bodies) > 0

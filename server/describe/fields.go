@@ -29,7 +29,7 @@ func AnswerFields(r *route.Route) []Field { return fieldsOf(r.Doc.Answer) }
 func queryFields(r *route.Route) []Field {
 	fields := make([]Field, 0, len(r.Query))
 	for _, name := range r.Query {
-		q := queries[name]
+		q := queryOf(r, name)
 		meaning, bound, preset := split(q.text)
 		fields = append(fields, Field{
 			Name: name, Type: q.kind, Required: name == requiredQuery,

@@ -152,7 +152,7 @@ func parameters(r *route.Route) (list []object) {
 		list = append(list, object{"name": m[1], "in": "path", "required": true, "schema": object{"type": "string"}})
 	}
 	for _, name := range r.Query {
-		q := queries[name]
+		q := queryOf(r, name)
 		schema := object{"type": q.kind}
 		p := object{"name": name, "in": "query", "description": q.text, "schema": schema}
 		// The only query parameter without a default is the state of a list.
@@ -340,13 +340,29 @@ const states = "delayed, ready, blocked, leased, dead, done"
 // requiredQuery is the only query parameter that must be given.
 const requiredQuery = "state"
 
-// queries are the query parameters of routes.
-var queries = map[string]struct{ kind, text string }{
+// query describes a query parameter.
+type query struct{ kind, text string }
+
+// queryOf describes a query parameter of a route.
+func queryOf(r *route.Route, name string) query {
+	if q, ok := queries[r.Doc.ID+" "+name]; ok {
+		return q
+	}
+	return queries[name]
+}
+
+// queries are the query parameters of routes. A key with the ID of a route is of this route only.
+var queries = map[string]query{
 	"cursor":      {"string", "The next of the page before. Default: the first page."},
 	"limit":       {"integer", "The length of the page. Bound: 1 to 1000. Default: 100."},
 	requiredQuery: {"string", "The state to list. Bound: delayed, ready, blocked, leased, dead or done."},
 	"from": {"string", "Where to begin: start, end, a time, a position, or the next of the page before. " +
 		"Default: start."},
+	"listJobs from": {"string", "A time like 2026-01-31T08:00:00Z. The list begins at the first job of this time or " +
+		"later, newest first at the last job of this time or earlier. The time of a job is when it is due, when its " +
+		"lease ends, or when it became dead or done. Bound: not with ready and blocked. Default: the whole list."},
+	"order": {"string", "oldest lists each shard in its order, newest in reverse. Bound: oldest or newest. " +
+		"Default: oldest."},
 	"wait":      {"string", "How long to wait for a first message. Bound: 10m. Default: 0s."},
 	"key":       {"string", "The key of the message; it decides the shard. Default: none."},
 	"version":   {"integer", "The version to delete. Default: any version."},

@@ -2,6 +2,7 @@ package native
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
@@ -19,6 +20,9 @@ func (a *API) jobs(c *route.Call) error {
 		return err
 	}
 	if p.Bodies, err = boolParam(c, "bodies"); err != nil {
+		return err
+	}
+	if err := readRange(c, &p); err != nil {
 		return err
 	}
 
@@ -41,6 +45,26 @@ func (a *API) jobs(c *route.Call) error {
 		return err
 	}
 	return c.Reply(http.StatusOK, wire.AppendJobs(c.Room(size), list, p.Bodies))
+}
+
+// readRange reads the direction of a list and the moment at which it begins.
+func readRange(c *route.Call, p *duly.ListParams) (err error) {
+	var f contract.BadFields
+	switch c.Query("order") {
+	case "", "oldest":
+	case "newest":
+		p.Newest = true
+	default:
+		f.Add("order", "must be oldest or newest")
+	}
+
+	if text := c.Query("from"); text != "" {
+		// The zero time would mean no bound.
+		if p.From, err = time.Parse(time.RFC3339Nano, text); err != nil || p.From.IsZero() {
+			f.Add("from", "is not a time since 1970; write it like 2030-12-31T23:59:59.000Z")
+		}
+	}
+	return f.Err()
 }
 
 // pageSize returns the maximum size of a list in bytes, and a likely size for a list without

@@ -1,5 +1,5 @@
--- Reads of the Inspector interface. Lists follow an index from a cursor, ?2 and ?3. ?5 is
--- 1 to read results and inline bodies. The last column is the length of an inline body,
+-- Reads of the Inspector interface. Lists follow an index from a cursor, ?2 and ?3, those
+-- of newest in reverse. ?5 is 1 to read results and inline bodies. The last column is the length of an inline body,
 -- NULL for an external one.
 
 -- name: queue_find
@@ -71,6 +71,42 @@ SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_e
        length(body)
   FROM jobs INDEXED BY jobs_done
  WHERE queue = ?1 AND state = 6 AND (place, number) > (?2, ?3) ORDER BY place, number LIMIT ?4;
+
+-- name: list_delayed_newest
+SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL),
+       length(body)
+  FROM jobs INDEXED BY jobs_delayed
+ WHERE queue = ?1 AND state = 1 AND (place, number) < (?2, ?3) ORDER BY place DESC, number DESC LIMIT ?4;
+
+-- name: list_ready_newest
+SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL),
+       length(body)
+  FROM jobs INDEXED BY jobs_ready
+ WHERE queue = ?1 AND state = 2 AND (place, number) < (?2, ?3) ORDER BY place DESC, number DESC LIMIT ?4;
+
+-- name: list_blocked_newest
+SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL),
+       length(body)
+  FROM jobs INDEXED BY jobs_blocked
+ WHERE queue = ?1 AND state = 3 AND (place, number) < (?2, ?3) ORDER BY place DESC, number DESC LIMIT ?4;
+
+-- name: list_leased_newest
+SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL),
+       length(body)
+  FROM jobs INDEXED BY jobs_leased
+ WHERE queue = ?1 AND state = 4 AND (place, number) < (?2, ?3) ORDER BY place DESC, number DESC LIMIT ?4;
+
+-- name: list_dead_newest
+SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL),
+       length(body)
+  FROM jobs INDEXED BY jobs_dead
+ WHERE queue = ?1 AND state = 5 AND (place, number) < (?2, ?3) ORDER BY place DESC, number DESC LIMIT ?4;
+
+-- name: list_done_newest
+SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL),
+       length(body)
+  FROM jobs INDEXED BY jobs_done
+ WHERE queue = ?1 AND state = 6 AND (place, number) < (?2, ?3) ORDER BY place DESC, number DESC LIMIT ?4;
 
 -- The length of an external body. SQLite takes it from the row's header and does not read
 -- the body.

@@ -88,7 +88,7 @@ func (e *Inspector) List(ctx context.Context, ref duly.QueueRef, p duly.ListPara
 				page.Jobs = append(page.Jobs, info)
 				room -= len(info.Body) + len(info.Result)
 			}
-			// The next shard starts at its beginning.
+			// The next shard starts at its beginning, or at From.
 			if !more {
 				at = Cursor{State: p.State, Shard: at.Shard + 1}
 			}
@@ -108,13 +108,9 @@ func (e *Inspector) List(ctx context.Context, ref duly.QueueRef, p duly.ListPara
 func ListShard(
 	ctx context.Context, e *catalog.Catalog, q *catalog.Queue, at *Cursor, p duly.ListParams, most, room int,
 ) (jobs []codec.Listed, more bool, err error) {
-	bodies := "0"
-	if p.Bodies {
-		bodies = "1"
-	}
-
-	r, err := e.Call(ctx, q, q.Shards[at.Shard], store.ScriptList,
-		p.State.String(), strconv.Itoa(most), bodies, strconv.Itoa(room), at.Score, string(at.Member))
+	score, member := codec.ListStart(&p, at.Score, at.Member)
+	r, err := e.Call(ctx, q, q.Shards[at.Shard], store.ScriptList, p.State.String(), strconv.Itoa(most),
+		codec.Flag(p.Bodies), strconv.Itoa(room), score, string(member), codec.Flag(p.Newest))
 	if err != nil {
 		return nil, false, err
 	}
@@ -130,7 +126,10 @@ func ListShard(
 		jobs = append(jobs, t)
 	}
 
-	at.Score, at.Member = codec.Text(&r.Rest[3]), []byte(codec.Text(&r.Rest[4]))
+	// A page without jobs has moved no further than From, which is not a place of a job.
+	if last := codec.Text(&r.Rest[4]); last != "" {
+		at.Score, at.Member = codec.Text(&r.Rest[3]), []byte(last)
+	}
 	return jobs, codec.Integer(&r.Rest[1]) == 1, nil
 }
 

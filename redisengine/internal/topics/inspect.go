@@ -456,13 +456,10 @@ func (e *Topics) ListMessages(ctx context.Context, ref duly.QueueRef, p duly.Lis
 func (e *Topics) listShard(
 	ctx context.Context, q *catalog.Queue, at *cursor, p duly.ListParams, most, room int,
 ) (all []duly.JobInfo, more bool, err error) {
-	bodies := "0"
-	if p.Bodies {
-		bodies = "1"
-	}
 	s := q.Shards[at.Shard]
-	r, err := e.CallGroup(ctx, q, s, store.ScriptGroupList, at.State, strconv.Itoa(most), bodies, strconv.Itoa(room),
-		at.Score, string(at.Member))
+	score, member := codec.ListStart(&p, at.Score, at.Member)
+	r, err := e.CallGroup(ctx, q, s, store.ScriptGroupList, at.State, strconv.Itoa(most), codec.Flag(p.Bodies),
+		strconv.Itoa(room), score, string(member), codec.Flag(p.Newest))
 	if err != nil {
 		return nil, false, err
 	}
@@ -472,6 +469,9 @@ func (e *Topics) listShard(
 			all = append(all, info)
 		}
 	}
-	at.Score, at.Member = codec.Text(&r.Rest[3]), []byte(codec.Text(&r.Rest[4]))
+	// A page without messages has moved no further than From, which is not a place of a message.
+	if last := codec.Text(&r.Rest[4]); last != "" {
+		at.Score, at.Member = codec.Text(&r.Rest[3]), []byte(last)
+	}
 	return all, codec.Integer(&r.Rest[1]) == 1, nil
 }
