@@ -177,11 +177,8 @@ func (t *target) question(one, several string) string {
 
 // text says what an action has done.
 func (a *action) text(t *target) string {
-	if !a.jobs && !a.state {
-		return a.done[0]
-	}
 	text := a.done[0]
-	if t.done != 1 {
+	if (a.jobs || a.state) && t.done != 1 {
 		text = fmt.Sprintf(a.done[1], t.done)
 	}
 	if a.state && t.done >= maxPurged {

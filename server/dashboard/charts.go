@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -147,14 +148,10 @@ func (d *Dashboard) spread(q duly.QueueRef) (list []view.Bar) {
 		return nil
 	}
 	counts := d.cfg.History.Lateness(contract.NamespaceOr(q.Namespace), q.Name)
-	most := uint64(0)
-	for _, n := range counts {
-		most = max(most, n)
-	}
-	if most == 0 {
+	if len(counts) == 0 || slices.Max(counts) == 0 {
 		return nil
 	}
-	bounds := d.cfg.History.Bounds
+	most, bounds := slices.Max(counts), d.cfg.History.Bounds
 	for i, n := range counts {
 		name := "longer"
 		if i < len(bounds) {

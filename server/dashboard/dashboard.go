@@ -120,11 +120,8 @@ func New(c Config) (*Dashboard, error) {
 // newHistory returns the history of the looks of a feed.
 func newHistory(c *Config, f *feed.Feed) *history.History {
 	to := history.Config{
-		Look: f.Look, Clock: c.Clock, Log: c.History.Log, Path: c.History.Path,
+		Look: f.Look, Clock: c.Clock, Log: cmp.Or(c.History.Log, slog.Default()), Path: c.History.Path,
 		Memory: cmp.Or(c.History.Memory, 64<<20), Bounds: c.History.Bounds,
-	}
-	if to.Log == nil {
-		to.Log = slog.Default()
 	}
 	if c.History.Lateness != nil {
 		to.Lateness = func(namespace string) []uint64 { return c.History.Lateness(namespace, "") }

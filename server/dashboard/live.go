@@ -39,9 +39,9 @@ func (d *Dashboard) numbers(q duly.QueueRef, s *duly.Stats, t contract.Throttle)
 		late = view.Duration(s.OldestReady)
 	}
 	list = append(list, strings.Join(flags(s, t), ", "), late)
-	list = append(list, d.rates(q, s)...)
-	for _, c := range counters(&s.Counters) {
-		list = append(list, c.Value)
+	list = append(list, rateTexts(d.ratesOf(q.Namespace, q.Name), s.Sizes.Ready)...)
+	for _, c := range contract.CountersOf(&s.Counters) {
+		list = append(list, strconv.FormatInt(c.Value, 10))
 	}
 	return append(list, sum(s))
 }

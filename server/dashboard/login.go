@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
@@ -48,7 +49,7 @@ func (d *Dashboard) admit(c *route.Call, access auth.Access) (*auth.Grant, error
 	}
 	if now := d.cfg.Clock.Now(); s.Stale(now) {
 		s.Used = now
-		d.setCookie(c, d.sealer.Seal(s), int(session.Lifetime.Seconds()))
+		d.setSession(c, s)
 	}
 	return grant, nil
 }
@@ -112,11 +113,17 @@ func (d *Dashboard) cookieName(r *http.Request) string {
 	return name
 }
 
-func (d *Dashboard) setCookie(c *route.Call, value string, maxAge int) {
+// setCookie sets a cookie for some seconds. A negative number removes it.
+func (d *Dashboard) setCookie(c *route.Call, name, path, value string, seconds int) {
 	http.SetCookie(c.W, &http.Cookie{
-		Name: d.cookieName(c.R), Value: value, Path: "/", MaxAge: maxAge,
+		Name: name, Value: value, Path: path, MaxAge: seconds,
 		HttpOnly: true, Secure: d.cfg.Secure, SameSite: http.SameSiteStrictMode,
 	})
+}
+
+// setSession keeps a session in its cookie.
+func (d *Dashboard) setSession(c *route.Call, s session.Session) {
+	d.setCookie(c, d.cookieName(c.R), "/", d.sealer.Seal(s), int(session.Lifetime.Seconds()))
 }
 
 // start sends a caller to the first page of its session, or to that of another namespace.
@@ -129,11 +136,7 @@ func (d *Dashboard) start(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	namespace := home(grant)
-	if other := c.Query("namespace"); other != "" {
-		namespace = other
-	}
-	return seeOther(c, overviewPath(namespace))
+	return seeOther(c, overviewPath(cmp.Or(c.Query("namespace"), home(grant))))
 }
 
 // home returns the namespace of the first page.
@@ -200,7 +203,7 @@ func (d *Dashboard) login(c *route.Call) error {
 		return err
 	}
 	end(audit.Outcome{})
-	d.setCookie(c, d.sealer.Seal(s), int(session.Lifetime.Seconds()))
+	d.setSession(c, s)
 	return seeOther(c, overviewPath(home(grant)))
 }
 
@@ -262,7 +265,7 @@ func (d *Dashboard) NewLoginCode(grant *auth.Grant) (page string, expires time.T
 
 // logout ends the session of this browser.
 func (d *Dashboard) logout(c *route.Call) error {
-	d.setCookie(c, "", -1)
+	d.setCookie(c, d.cookieName(c.R), "/", "", -1)
 	return seeOther(c, path("login"))
 }
 
@@ -287,14 +290,11 @@ func (d *Dashboard) theme(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	chosen := &http.Cookie{
-		Name: themeCookie, Value: form.Get("theme"), Path: Prefix, MaxAge: 365 * 24 * 3600,
-		HttpOnly: true, Secure: d.cfg.Secure, SameSite: http.SameSiteStrictMode,
+	if chosen := form.Get("theme"); chosen == "light" || chosen == "dark" {
+		d.setCookie(c, themeCookie, Prefix, chosen, 365*24*3600)
+	} else {
+		d.setCookie(c, themeCookie, Prefix, "", -1)
 	}
-	if chosen.Value != "light" && chosen.Value != "dark" {
-		chosen.Value, chosen.MaxAge = "", -1
-	}
-	http.SetCookie(c.W, chosen)
 
 	// The page must be one of the dashboard: another site may not choose it.
 	back := form.Get("back")

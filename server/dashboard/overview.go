@@ -75,11 +75,6 @@ func (d *Dashboard) totals(namespace string, look *feed.Look) (list []string) {
 
 // tops returns the first queues by lateness, backlog, dead jobs and failures.
 func (d *Dashboard) tops(namespace string, look *feed.Look) (list []view.Top) {
-	failures := map[string]float64{}
-	for i := range look.Queues {
-		recent, _ := d.history.Queue(namespace, look.Queues[i].Name)
-		failures[look.Queues[i].Name] = recent.Rates.Failed
-	}
 	count := func(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }
 	age := func(v float64) string { return view.Duration(time.Duration(v * float64(time.Second))) }
 	for _, by := range []struct {
@@ -92,7 +87,9 @@ func (d *Dashboard) tops(namespace string, look *feed.Look) (list []view.Top) {
 			return float64(q.Stats.Sizes.Ready + q.Stats.Sizes.Blocked)
 		}, count},
 		{"Dead jobs", func(q *contract.QueueStats) float64 { return float64(q.Stats.Sizes.Dead) }, count},
-		{"Failures per second", func(q *contract.QueueStats) float64 { return failures[q.Name] }, rate},
+		{"Failures per second", func(q *contract.QueueStats) float64 {
+			return d.ratesOf(namespace, q.Name).Failed
+		}, rate},
 	} {
 		top := view.Top{Title: by.title}
 		for _, q := range first(look.Queues, by.value) {

@@ -12,7 +12,6 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/auth"
-	"github.com/dulymq/duly/server/dashboard/history"
 	"github.com/dulymq/duly/server/dashboard/view"
 	"github.com/dulymq/duly/server/failures"
 	"github.com/dulymq/duly/server/route"
@@ -72,15 +71,11 @@ var queueOrders = []string{
 
 // sortQueues sorts queues by a column, the largest first. The survey has sorted them by name.
 func (d *Dashboard) sortQueues(namespace string, list []contract.QueueStats, order string) {
-	rates := func(q *contract.QueueStats) history.Rates {
-		recent, _ := d.history.Queue(contract.NamespaceOr(namespace), q.Name)
-		return recent.Rates
-	}
 	value := map[string]func(*contract.QueueStats) float64{
 		"oldest ready": func(q *contract.QueueStats) float64 { return q.Stats.OldestReady.Seconds() },
-		"in":           func(q *contract.QueueStats) float64 { return rates(q).In },
-		"out":          func(q *contract.QueueStats) float64 { return rates(q).Out },
-		"failed":       func(q *contract.QueueStats) float64 { return rates(q).Failed },
+		"in":           func(q *contract.QueueStats) float64 { return d.ratesOf(namespace, q.Name).In },
+		"out":          func(q *contract.QueueStats) float64 { return d.ratesOf(namespace, q.Name).Out },
+		"failed":       func(q *contract.QueueStats) float64 { return d.ratesOf(namespace, q.Name).Failed },
 	}[order]
 	var state duly.State
 	if value == nil {
@@ -122,6 +117,9 @@ func flags(s *duly.Stats, t contract.Throttle) (list []string) {
 	if t.Paused {
 		list = append(list, "paused")
 	}
+	if !s.NextToken.IsZero() {
+		return append(list, "rate used up")
+	}
 	if t.MaxLeased > 0 || t.Rate.Limited() {
 		list = append(list, "limited")
 	}
@@ -155,15 +153,14 @@ func (d *Dashboard) queue(c *route.Call) error {
 	for i, name := range []string{"In per second", "Out per second", "Failed per second", "Empty in"} {
 		v.Rates = append(v.Rates, view.Number{Name: name, At: atIn + i, Text: texts[atIn+i]})
 	}
-	for i, n := range counters(&stats.Counters) {
-		v.Counters = append(v.Counters, view.Number{Name: n.Name, Text: n.Value, At: atCounters + i})
+	for i, n := range contract.CountersOf(&stats.Counters) {
+		v.Counters = append(v.Counters, view.Number{Name: n.Name, Text: texts[atCounters+i], At: atCounters + i})
 	}
+	name, text := "pause", "Pause"
 	if config.Paused {
-		v.Buttons = d.button(c, "resume", "Resume", "")
-	} else {
-		v.Buttons = d.button(c, "pause", "Pause", "")
+		name, text = "resume", "Resume"
 	}
-	v.Buttons = append(v.Buttons, d.button(c, "destroy", "Destroy …", "queues")...)
+	v.Buttons = append(d.button(c, name, text, ""), d.button(c, "destroy", "Destroy …", "queues")...)
 	if d.can(c, auth.Produce) {
 		v.Push = actionPath(q, "push")
 	}
@@ -204,22 +201,11 @@ func ages(s *duly.Stats, now time.Time) []view.Field {
 		next = since(s.NextDue, now)
 	}
 	list := []view.Field{{Name: "Next due moment", Value: next}}
+	if !s.NextToken.IsZero() {
+		list = append(list, view.Field{Name: "Next delivery by the rate", Value: since(s.NextToken, now)})
+	}
 	if s.Closing.Reason != "" {
 		list = append(list, view.Field{Name: "Closed because", Value: failures.FirstLine(s.Closing.Reason)})
-	}
-	return list
-}
-
-func counters(n *duly.Counters) (list []view.Field) {
-	for _, f := range []struct {
-		name  string
-		value int64
-	}{
-		{"pushed", n.Pushed}, {"merged", n.Merged}, {"delivered", n.Delivered}, {"acked", n.Acked}, {"failed", n.Failed},
-		{"stalled", n.Stalled}, {"released", n.Released}, {"dead", n.Dead}, {"requeued", n.Requeued},
-		{"expired", n.Expired}, {"deleted", n.Deleted}, {"dropped", n.Dropped},
-	} {
-		list = append(list, view.Field{Name: f.name, Value: strconv.FormatInt(f.value, 10)})
 	}
 	return list
 }

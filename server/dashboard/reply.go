@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"net/http"
@@ -33,9 +34,7 @@ func (d *Dashboard) frame(c *route.Call, title string) view.Frame {
 	if s, err := d.session(c); err == nil {
 		if grant, err := d.grant(c, s.Login); err == nil {
 			f.Session, f.Rights = grant.Name(), strings.Join(grant.Token.Rights.Names(), ", ")
-			if f.Namespace == "" {
-				f.Namespace = home(grant)
-			}
+			f.Namespace = cmp.Or(f.Namespace, home(grant))
 			f.Overview, f.Queues = overviewPath(f.Namespace), queuesPath(f.Namespace)
 			if auth.Consume.Allows(&grant.Token, f.Namespace) {
 				f.Dead = path("n", f.Namespace, "dead")

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/dashboard/attention"
 	"github.com/dulymq/duly/server/dashboard/feed"
@@ -115,10 +114,10 @@ func (d *Dashboard) observe(namespace string, look *feed.Look) {
 	d.attention.Observe(namespace, queues, &server, look.At)
 }
 
-// rates returns the rates of a queue, and how long it takes to become empty.
-func (d *Dashboard) rates(q duly.QueueRef, s *duly.Stats) []string {
-	recent, _ := d.history.Queue(contract.NamespaceOr(q.Namespace), q.Name)
-	return rateTexts(recent.Rates, s.Sizes.Ready)
+// ratesOf returns the rates of a queue.
+func (d *Dashboard) ratesOf(namespace, queue string) history.Rates {
+	recent, _ := d.history.Queue(contract.NamespaceOr(namespace), queue)
+	return recent.Rates
 }
 
 // rateTexts returns what comes in, goes out and fails per second, and the drain estimate of a backlog.

@@ -193,18 +193,11 @@ func (p *printer) group(g *duly.GroupStats) {
 // messages.
 func (p *printer) counters(c *duly.Counters, group bool) {
 	t := p.newTable("COUNTED", ">JOBS")
-	for _, row := range []struct {
-		name string
-		n    int64
-	}{
-		{"pushed", c.Pushed}, {"merged", c.Merged}, {"delivered", c.Delivered}, {"acked", c.Acked},
-		{"failed", c.Failed}, {"stalled", c.Stalled}, {"released", c.Released}, {"slowed", c.Slowed},
-		{"dead", c.Dead}, {"requeued", c.Requeued}, {"expired", c.Expired}, {"deleted", c.Deleted}, {"dropped", c.Dropped},
-	} {
-		if group && (row.name == "pushed" || row.name == "merged" || row.name == "expired") {
+	for _, row := range contract.CountersOf(c) {
+		if group && (row.Name == "pushed" || row.Name == "merged" || row.Name == "expired") {
 			continue
 		}
-		t.add(txt(row.name), txt(countText(row.n)))
+		t.add(txt(row.Name), txt(countText(row.Value)))
 	}
 	t.flush()
 }
