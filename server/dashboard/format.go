@@ -15,12 +15,14 @@ import (
 	"github.com/dulymq/duly/server/dashboard/view"
 )
 
+const momentLayout = "2006-01-02 15:04:05.000 UTC"
+
 // moment returns a time in UTC, "" for none.
 func moment(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return t.UTC().Format("2006-01-02 15:04:05.000 UTC")
+	return t.UTC().Format(momentLayout)
 }
 
 // since returns a time with its distance from now.

@@ -22,15 +22,19 @@ const jobsPerPage = 100
 
 // jobs lists a queue's jobs of one state.
 func (d *Dashboard) jobs(c *route.Call) error {
-	q, cursor, fp := queueOf(c), c.Query("cursor"), c.Query("fp")
-	var state duly.State
-	if err := state.UnmarshalText([]byte(c.PathValue("state"))); err != nil {
+	q, list := queueOf(c), duly.ListParams{Newest: c.Query("order") == "newest"}
+	if err := list.State.UnmarshalText([]byte(c.PathValue("state"))); err != nil {
 		return contract.Errorf(duly.CodeNotFound,
 			"there is no such state; a job is delayed, ready, blocked, leased, dead or done")
 	}
 
-	group := failures.Selection{Fingerprint: fp, Cursor: cursor}
-	page, err := group.Page(c.Context(), d.cfg.Engine, q, state, jobsPerPage)
+	var err error
+	if list.From, err = beginning(c.Query("begin"), list.State, d.cfg.Clock.Now()); err != nil {
+		return err
+	}
+	list.Cursor, list.Limit = c.Query("cursor"), jobsPerPage
+	group := failures.Selection{Fingerprint: c.Query("fp")}
+	page, err := group.Page(c.Context(), d.cfg.Engine, q, list)
 	if err != nil {
 		return err
 	}
@@ -39,22 +43,29 @@ func (d *Dashboard) jobs(c *route.Call) error {
 		return err
 	}
 
-	here, now := queuePath(q.Namespace, q.Name, state.String()), d.cfg.Clock.Now()
-	v := view.Jobs{
-		Queue: view.Link{Text: q.Name, To: queuePath(q.Namespace, q.Name)}, State: state.String(),
-		States: states(q, d.numbers(q, &stats, contract.Throttle{}), state), Find: actionPath(q, "find"),
-		Rows: make([]view.JobRow, len(page.Jobs)), Examined: page.Examined,
-	}
-
+	v := d.jobTable(c, q, &list, &page)
+	v.States = states(q, d.numbers(q, &stats, contract.Throttle{}), list.State)
 	// The groups need a walk over all dead jobs, so only the first page and the pages of a group show them.
-	if state == duly.StateDead && (cursor == "" || fp != "") {
-		if v.Groups, err = d.groups(c, here, q.Name, d.failures.Sizes(q.Name, &stats)); err != nil {
+	if list.State == duly.StateDead && (list.Cursor == "" || v.Filter != "") {
+		if v.Groups, err = d.groups(c, v.Here, q.Name, d.failures.Sizes(q.Name, &stats)); err != nil {
 			return err
 		}
 	}
+	return d.reply(c, http.StatusOK, "jobs.html", v)
+}
 
-	v.When, _ = when(state, &duly.JobInfo{})
-	v.Frame = also(d.frame(c, q.Name+": "+state.String()), fmt.Sprintf("jobs %s --state %s", q.Name, state),
+// jobTable returns a page of a list with its rows, links and actions.
+func (d *Dashboard) jobTable(c *route.Call, q duly.QueueRef, list *duly.ListParams, page *failures.Page) view.Jobs {
+	fp, order, from, state := c.Query("fp"), c.Query("order"), moment(list.From), list.State.String()
+	here, now := queuePath(q.Namespace, q.Name, state), d.cfg.Clock.Now()
+	v := view.Jobs{
+		Queue: view.Link{Text: q.Name, To: queuePath(q.Namespace, q.Name)}, State: state, Find: actionPath(q, "find"),
+		Rows: make([]view.JobRow, len(page.Jobs)), Examined: page.Examined, Here: here, Filter: fp, Newest: list.Newest,
+		Timed: list.State != duly.StateReady && list.State != duly.StateBlocked, From: from,
+		Whole: withQuery(here, "fp", fp, "order", order), Once: rand.Text(), Checked: c.Query("select") == "all",
+	}
+	v.When, _ = when(list.State, &duly.JobInfo{})
+	v.Frame = also(d.frame(c, q.Name+": "+state), fmt.Sprintf("jobs %s --state %s", q.Name, state),
 		fmt.Sprintf("/v1/%s/queues/%s/jobs?state=%s", q.Namespace, q.Name, state))
 	v.Frame = d.stream(v.Frame, q.Name)
 
@@ -64,21 +75,42 @@ func (d *Dashboard) jobs(c *route.Call) error {
 		v.Keys = v.Keys || j.OrderKey != "" || j.Merge.Key != ""
 		v.Errors = v.Errors || j.LastError != ""
 	}
-
-	v.Buttons = d.jobButtons(c, state, [3]string{"Run selected now", "Requeue selected …", "Delete selected …"}, "", "")
-	v.Once, v.Checked = rand.Text(), c.Query("select") == "all"
+	v.Buttons = d.jobButtons(c, list.State, [3]string{"Run selected now", "Requeue selected …", "Delete selected …"}, "", "")
 	if len(v.Rows) > 0 && fp == "" {
-		v.Purge = d.button(c, "purge", "Purge …", state.String())
+		v.Purge = d.button(c, "purge", "Purge …", state)
 	}
 
-	v.Here, v.All = here, withQuery(here, "fp", fp, "cursor", cursor, "select", "all")
-	if cursor != "" {
-		v.First = withQuery(here, "fp", fp)
+	// The links have the time of a duration from now, so all pages begin at the same time.
+	first := withQuery(v.Whole, "begin", from)
+	v.All = withQuery(first, "cursor", list.Cursor, "select", "all")
+	if list.Cursor != "" {
+		v.First = first
 	}
 	if page.Next != "" {
-		v.Next = withQuery(here, "fp", fp, "cursor", page.Next)
+		v.Next = withQuery(first, "cursor", page.Next)
 	}
-	return d.reply(c, http.StatusOK, "jobs.html", v)
+	return v
+}
+
+// beginning returns the time of a form at which a list begins: a time in UTC, or a duration from now. Finished jobs lie
+// in the past, so a duration counts back.
+func beginning(text string, s duly.State, now time.Time) (time.Time, error) {
+	if d, err := duly.ParseDuration(text); err == nil {
+		if s == duly.StateDead || s == duly.StateDone {
+			d = -d
+		}
+		return now.Add(d), nil
+	}
+	for _, layout := range []string{momentLayout, time.RFC3339Nano, time.DateTime, time.DateOnly} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, nil
+		}
+	}
+	if text == "" {
+		return time.Time{}, nil
+	}
+	return time.Time{}, contract.Invalid("begin",
+		"is %q; write a time in UTC like 2030-12-31 18:00:00, or a duration like 10m", text)
 }
 
 // when returns the time that orders the jobs of a state, and its name.

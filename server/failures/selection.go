@@ -149,22 +149,19 @@ type Page struct {
 	Examined int
 }
 
-// Page returns up to most selected jobs, from the cursor on. It examines a limited number of jobs, so a page may have
-// few jobs and a next page. Without a fingerprint it is a page of all jobs of the state.
-func (s *Selection) Page(
-	ctx context.Context, e Lister, q duly.QueueRef, state duly.State, most int,
-) (p Page, err error) {
-	if s.Fingerprint == "" || state != duly.StateDead {
-		p.ListPage, err = e.List(ctx, q, duly.ListParams{
-			State: state, PageParams: duly.PageParams{Cursor: s.Cursor, Limit: most},
-		})
+// Page returns a page of the list that has the selected jobs only. It examines a limited number of jobs, so a page may
+// have few jobs and a next page. Without a fingerprint it is a page of all jobs of the list.
+func (s *Selection) Page(ctx context.Context, e Lister, q duly.QueueRef, list duly.ListParams) (p Page, err error) {
+	if s.Fingerprint == "" || list.State != duly.StateDead {
+		p.ListPage, err = e.List(ctx, q, list)
 		return p, err
 	}
 
-	p.Next = s.Cursor
-	limit := duly.MaxBatch
+	most := list.Limit
+	p.Next, list.Limit = list.Cursor, duly.MaxBatch
 	for range pageCalls {
-		page, err := listDead(ctx, e, q, p.Next, limit)
+		list.Cursor = p.Next
+		page, err := e.List(ctx, q, list)
 		if err != nil {
 			return p, err
 		}
@@ -180,7 +177,7 @@ func (s *Selection) Page(
 			if 2*len(p.Jobs) > most {
 				return p, nil
 			}
-			limit = most - len(p.Jobs)
+			list.Limit = most - len(p.Jobs)
 			continue
 		}
 		p.Jobs, p.Next = append(p.Jobs, found...), page.Next

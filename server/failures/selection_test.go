@@ -83,16 +83,17 @@ func TestSelectionPages(t *testing.T) {
 		}
 		seen, pages := map[string]bool{}, 0
 		s := &Selection{Fingerprint: Fingerprint("boom")}
-		for more := true; more; more = s.Cursor != "" {
+		list := duly.ListParams{State: duly.StateDead, PageParams: duly.PageParams{Limit: 100}}
+		for more := true; more; more = list.Cursor != "" {
 			d.calls = 0
-			p, err := s.Page(t.Context(), d, duly.Q("mail"), duly.StateDead, 100)
+			p, err := s.Page(t.Context(), d, duly.Q("mail"), list)
 			if err != nil || len(p.Jobs) > 100 || d.calls > pageCalls {
 				t.Fatalf("%d jobs in %d calls, %v", len(p.Jobs), d.calls, err)
 			}
 			for i := range p.Jobs {
 				seen[p.Jobs[i].ID] = true
 			}
-			s.Cursor = p.Next
+			list.Cursor = p.Next
 			pages++
 		}
 		if len(seen) != want || pages > want/50+2 {

@@ -259,8 +259,15 @@ type Jobs struct {
 	// Keys and Errors are set if a row has a key or an error: otherwise their columns are left out.
 	Keys, Errors bool
 
+	// Newest is set if the list is in reverse. Timed is set if the jobs are sorted by time, and From is the time at which
+	// the list begins, "" for the whole list.
+	Newest, Timed bool
+	From          string
+	Whole         render.Path
+
 	// Groups are set on the first page of dead jobs, and with a group's filter. Examined counts the jobs of the filter.
 	Groups   *Groups
+	Filter   string
 	Examined int
 
 	Rows        []JobRow
