@@ -149,34 +149,57 @@ const (
 )
 
 // List implements contract.Inspector. It lists the jobs of the old pool, then those of the new
-// pool.
+// pool. Newest first, the new pool comes before the old one.
 func (m *migratingEngine) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
-	cursor, fromNew := strings.CutPrefix(p.Cursor, inNew)
-	// A cursor without a prefix is from before the move.
-	if !fromNew {
-		p.Cursor = strings.TrimPrefix(p.Cursor, inOld)
-		page, err := m.old.List(ctx, q, p)
-		switch {
-		case err != nil:
-			return page, err
-		case page.Next != "":
-			page.Next = inOld + page.Next
-			return page, nil
-		case len(page.Jobs) > 0:
-			page.Next = inNew
-			return page, nil
-		}
+	first, second := listedPool{inOld, m.old}, listedPool{inNew, m.new}
+	if p.Newest {
+		first, second = second, first
+	}
+	prefix, cursor := poolOf(p.Cursor, first)
+	if prefix == second.prefix {
+		return second.list(ctx, q, p, cursor)
 	}
 
-	p.Cursor = cursor
-	if !fromNew {
-		p.Cursor = ""
+	page, err := first.list(ctx, q, p, cursor)
+	switch {
+	case err != nil || page.Next != "":
+		return page, err
+	case len(page.Jobs) > 0:
+		page.Next = second.prefix
+		return page, nil
 	}
-	page, err := m.new.List(ctx, q, p)
+	return second.list(ctx, q, p, "")
+}
+
+// listedPool is a pool with the prefix of its cursors.
+type listedPool struct {
+	prefix string
+	engine contract.Engine
+}
+
+// list returns a page of the pool after a cursor without a prefix.
+func (l listedPool) list(
+	ctx context.Context, q duly.QueueRef, p duly.ListParams, cursor string,
+) (duly.ListPage, error) {
+	p.Cursor = cursor
+	page, err := l.engine.List(ctx, q, p)
 	if page.Next != "" {
-		page.Next = inNew + page.Next
+		page.Next = l.prefix + page.Next
 	}
 	return page, err
+}
+
+// poolOf splits a cursor into the prefix of its pool and the rest. An empty cursor is of the first
+// pool.
+func poolOf(cursor string, first listedPool) (prefix, rest string) {
+	if cursor == "" {
+		return first.prefix, ""
+	}
+	if rest, ok := strings.CutPrefix(cursor, inNew); ok {
+		return inNew, rest
+	}
+	// A cursor without a prefix is from before the move.
+	return inOld, strings.TrimPrefix(cursor, inOld)
 }
 
 // afterMove converts a cursor of a namespace that moved into a cursor of the pool after the move.
@@ -187,6 +210,10 @@ func afterMove(cursor string) string {
 	}
 	return strings.TrimPrefix(cursor, inNew)
 }
+
+// endsAfterMove reports whether a list of a namespace that moved ends at its cursor. Newest first,
+// the jobs of the old pool come last, and the old pool has none any more.
+func endsAfterMove(p *duly.ListParams) bool { return p.Newest && strings.HasPrefix(p.Cursor, inOld) }
 
 // Queues implements contract.Inspector.
 func (m *migratingEngine) Queues(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {

@@ -30,10 +30,22 @@ func TestIDNamesOneJobDuringMove(t *testing.T) {
 		}
 	}
 
+	r.lists(duly.ListParams{State: duly.StateReady}, "old", "new")
+
+	r.must(r.Delete(t.Context(), shop, "old"))
+	r.must(r.Delete(t.Context(), shop, "new"))
+	if err := r.Delete(t.Context(), shop, "new"); !errors.Is(err, duly.ErrNotFound) {
+		t.Errorf("deleted again: %v", err)
+	}
+}
+
+// lists checks the jobs of a list, in pages of one.
+func (r *rig) lists(p duly.ListParams, want ...string) {
+	r.t.Helper()
 	var listed []string
-	p := duly.ListParams{State: duly.StateReady, PageParams: duly.PageParams{Limit: 1}}
-	for {
-		page, err := r.List(t.Context(), shop, p)
+	p.Limit = 1
+	for range 100 {
+		page, err := r.List(r.t.Context(), shop, p)
 		r.must(err)
 		for _, j := range page.Jobs {
 			listed = append(listed, j.ID)
@@ -42,14 +54,73 @@ func TestIDNamesOneJobDuringMove(t *testing.T) {
 			break
 		}
 	}
-	if !slices.Equal(listed, []string{"old", "new"}) {
-		t.Errorf("listed %v", listed)
+	if !slices.Equal(listed, want) {
+		r.t.Errorf("listed %v, want %v", listed, want)
 	}
+}
 
-	r.must(r.Delete(t.Context(), shop, "old"))
-	r.must(r.Delete(t.Context(), shop, "new"))
-	if err := r.Delete(t.Context(), shop, "new"); !errors.Is(err, duly.ErrNotFound) {
-		t.Errorf("deleted again: %v", err)
+// Newest first, the jobs of the new pool come before those of the old pool (C4.112). From bounds the
+// list in both pools (C4.113).
+func TestNewestListsTheNewPoolFirst(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "orders")
+	r.pushJob(duly.Job{ID: "old1", Delay: time.Hour})
+	r.pushJob(duly.Job{ID: "old3", Delay: 3 * time.Hour})
+	r.move("shop", "orders")
+	start := r.clock.Now()
+	r.pushJob(duly.Job{ID: "new2", Delay: 2 * time.Hour})
+	r.pushJob(duly.Job{ID: "new4", Delay: 4 * time.Hour})
+
+	p := duly.ListParams{State: duly.StateDelayed}
+	r.lists(p, "old1", "old3", "new2", "new4")
+	p.From = start.Add(150 * time.Minute)
+	r.lists(p, "old3", "new4")
+	p.Newest = true
+	r.lists(p, "new2", "old1")
+	p.From = time.Time{}
+	r.lists(p, "new4", "new2", "old3", "old1")
+}
+
+// A list continues after the move where it was during the move, in both directions (C4.116).
+func TestListContinuesAfterMove(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		newest bool
+		pages  int // during the move
+		want   []string
+	}{
+		{"InOldPool", false, 1, []string{"new1", "new2"}},
+		{"AtNewPool", false, 2, []string{"new1", "new2"}},
+		{"InNewPool", false, 3, []string{"new2"}},
+		{"NewestInNewPool", true, 1, []string{"new1"}},
+		{"NewestAtOldPool", true, 2, nil},
+		{"NewestInOldPool", true, 3, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, "orders")
+			for _, id := range []string{"old1", "old2"} {
+				r.pushJob(duly.Job{ID: id, Delay: time.Hour})
+			}
+			r.move("shop", "orders")
+			for _, id := range []string{"new1", "new2"} {
+				r.pushJob(duly.Job{ID: id, Delay: time.Hour})
+			}
+
+			p := duly.ListParams{State: duly.StateDelayed, Newest: c.newest, PageParams: duly.PageParams{Limit: 1}}
+			for range c.pages {
+				page, err := r.List(t.Context(), shop, p)
+				r.must(err)
+				p.Cursor = page.Next
+			}
+
+			for _, id := range []string{"old1", "old2"} {
+				r.must(r.Delete(t.Context(), shop, id))
+			}
+			r.endMove("shop")
+			r.lists(p, c.want...)
+		})
 	}
 }
 

@@ -191,6 +191,9 @@ func (r *Pools) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (d
 	return withEngine(ctx, r, q, func(e contract.Engine) (duly.ListPage, error) {
 		// The cursor may be from a page during the move.
 		if _, moves := e.(*migratingEngine); !moves {
+			if endsAfterMove(&p) {
+				return duly.ListPage{}, contract.ValidateList(&p)
+			}
 			p.Cursor = afterMove(p.Cursor)
 		}
 		return e.List(ctx, q, p)
