@@ -30,16 +30,21 @@ func deadListCommand(a *app) *cobra.Command {
 number of failed tries, such as 3/16. A job that was buried, or that stalled too often, had tries left. The last
 column is its last error.
 
+--newest lists the newest jobs first. --from begins at this time: at the first job that became dead then or later, with
+--newest at the last one that became dead then or earlier. A duration such as 10m is 10 minutes ago.
+
 --groups counts the jobs by their errors, the largest group first. It ignores numbers, IDs, addresses and quoted texts.
 FIRST and LAST are the times when the first and the last job of a group became dead. TRIES is the attempt at which they
 did. With --json, a line per group has the pattern of its errors, and samples.`,
 		`  duly dead list emails
+  duly dead list emails --newest --limit 10
+  duly dead list emails --from 2030-01-01T10:00:00Z
   duly dead list emails --groups
   duly dead list emails --groups --json | jq -r '[.count, .pattern] | @tsv'
   duly dead list emails --limit none --json | jq -r .last_error`,
 		func(ctx context.Context, p *printer, args []string) error {
-			if groups && (f.cursor != "" || f.bodies) {
-				return usageErrorf("--groups counts all dead jobs; leave out --cursor and --bodies")
+			if groups && (f.cursor != "" || f.bodies || f.newest || f.from.set) {
+				return usageErrorf("--groups counts all dead jobs; leave out --cursor, --bodies, --newest and --from")
 			}
 			return a.withEngine(ctx, func(s *session) error {
 				if groups {
@@ -52,6 +57,7 @@ did. With --json, a line per group has the pattern of its errors, and samples.`,
 	cmd.Args = takesArgs("QUEUE")
 	cmd.ValidArgsFunction = a.completeQueues(1)
 	f.add(cmd.Flags())
+	f.addRange(cmd.Flags())
 	cmd.Flags().BoolVar(&groups, "groups", false, "count the jobs by their errors; --limit is the number of groups")
 	return cmd
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -19,6 +20,8 @@ type listFlags struct {
 	limit  int    // duly.None means all
 	cursor string // STATE:CURSOR, as the previous list printed it
 	bodies bool
+	newest bool
+	from   momentFlag
 }
 
 func (f *listFlags) add(flags *pflag.FlagSet) {
@@ -27,9 +30,62 @@ func (f *listFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.bodies, "bodies", false, "show the bodies too")
 }
 
+// addRange adds the flags for the direction of the list and for the moment at which it begins.
+func (f *listFlags) addRange(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.newest, "newest", false, "reverse the order, such as the newest dead job first")
+	flags.Var(&f.from, "from", "begin at this `time`, day, or duration from now, such as 10m")
+}
+
+// check returns a usage error if the jobs of the states have no moment for --from.
+func (f *listFlags) check(states []duly.State) error {
+	if f.from.set && (len(states) > 1 || states[0] == duly.StateReady || states[0] == duly.StateBlocked) {
+		return usageErrorf("--from needs a --state whose jobs are sorted by time: delayed, leased, dead or done")
+	}
+	return nil
+}
+
+// momentFlag is a time, or a duration from now.
+type momentFlag struct {
+	set   bool
+	at    time.Time // zero for a duration
+	apart time.Duration
+}
+
+// String implements pflag.Value.
+func (f *momentFlag) String() string { return "" }
+
+// Type implements pflag.Value.
+func (f *momentFlag) Type() string { return "time" }
+
+// Set implements pflag.Value.
+func (f *momentFlag) Set(text string) error {
+	*f = momentFlag{set: true}
+	if d, err := duly.ParseDuration(text); err == nil && d >= 0 {
+		f.apart = d
+		return nil
+	}
+	if (dayFlag{timeFlag{&f.at, time.Local}}).Set(text) != nil || f.at.IsZero() {
+		return usageErrorf("write a time like 2030-12-24T18:00:00Z, a day, or a duration like 10m")
+	}
+	return nil
+}
+
+// in returns the moment for the jobs of a state. The moments of finished jobs are in the past, so a
+// duration counts back.
+func (f *momentFlag) in(state duly.State, now time.Time) time.Time {
+	switch {
+	case !f.set || !f.at.IsZero():
+		return f.at
+	case state == duly.StateDead || state == duly.StateDone:
+		return now.Add(-f.apart)
+	}
+	return now.Add(f.apart)
+}
+
 func jobListCommand(a *app) *cobra.Command {
 	return a.jobList("list QUEUE", `  duly job list emails
   duly job list emails --state delayed --limit 20
+  duly job list emails --state dead --newest --from 10m
   duly job list emails --state dead --limit none --bodies --json > dead.ndjson`)
 }
 
@@ -51,7 +107,12 @@ every 30 seconds (--sweep-every).
 WHEN is the time when the job is due, when its lease ends, or when it became dead or done. FAILED is the number of
 failed tries, such as 3/16.
 
-If there are more jobs than --limit, a line on standard error has their number and the --cursor for the next list.`,
+--newest reverses the order of each state. In a queue with several shards, each shard is listed in turn. --from begins
+at the first job whose WHEN is this time or later, with --newest at the last one whose WHEN is this time or earlier. A
+duration such as 10m is 10 minutes ago for dead and done jobs, and in 10 minutes for delayed and leased jobs.
+
+If there are more jobs than --limit, a line on standard error has their number and the --cursor for the next list. Pass
+--newest and --from with it again.`,
 		examples,
 		func(ctx context.Context, p *printer, args []string) error {
 			states := duly.States[:]
@@ -62,6 +123,9 @@ If there are more jobs than --limit, a line on standard error has their number a
 				}
 				states = []duly.State{only}
 			}
+			if err := f.check(states); err != nil {
+				return err
+			}
 			return a.withEngine(ctx, func(s *session) error { return a.listJobs(ctx, p, s, args[0], states, f) })
 		})
 
@@ -70,6 +134,7 @@ If there are more jobs than --limit, a line on standard error has their number a
 	cmd.Flags().StringVar(&state, "state", "", "list only this `state`: delayed, ready, blocked, leased, dead or done")
 	completeValues(cmd, "state", stateNames()...)
 	f.add(cmd.Flags())
+	f.addRange(cmd.Flags())
 	return cmd
 }
 
@@ -77,7 +142,10 @@ If there are more jobs than --limit, a line on standard error has their number a
 func (a *app) listJobs(
 	ctx context.Context, p *printer, s *session, queue string, states []duly.State, f listFlags,
 ) error {
-	l := jobLister{session: s, queue: s.queue(queue), states: states}
+	l := jobLister{session: s, queue: s.queue(queue), states: states, newest: f.newest}
+	if f.from.set {
+		l.from = f.from.in(states[0], p.now())
+	}
 	if err := l.resume(f.cursor); err != nil {
 		return err
 	}
@@ -117,9 +185,13 @@ func (a *app) listJobs(
 		if err := a.mustExist(ctx, s, queue); err != nil {
 			return err
 		}
-		a.noteOnTerminal("there are no %sjobs in %s", stateText(states), queue)
+		where := ""
+		if f.from.set {
+			where = " in this range"
+		}
+		a.noteOnTerminal("there are no %sjobs%s in %s", stateText(states), where, queue)
 	}
-	return a.noteMoreJobs(ctx, &l, found, f.cursor == "")
+	return a.noteMoreJobs(ctx, &l, found, f.cursor == "" && !f.from.set)
 }
 
 // noteMoreJobs prints on standard error how many jobs a list left out, and the cursor to
@@ -175,8 +247,10 @@ type jobLister struct {
 	session *session
 	queue   duly.QueueRef
 	states  []duly.State
-	index   int    // index of the current state
-	after   string // the engine's cursor in the current state
+	newest  bool
+	from    time.Time // zero for no bound
+	index   int       // index of the current state
+	after   string    // the engine's cursor in the current state
 }
 
 // resume continues at a cursor of an earlier list.
@@ -209,6 +283,7 @@ func (l *jobLister) ended() bool { return l.index == len(l.states) }
 func (l *jobLister) next(ctx context.Context, n int, bodies bool) (duly.ListPage, error) {
 	params := duly.ListParams{
 		State: l.states[l.index], PageParams: duly.PageParams{Cursor: l.after, Limit: n}, Bodies: bodies,
+		Newest: l.newest, From: l.from,
 	}
 	page, err := l.session.List(ctx, l.queue, params)
 	if err != nil {

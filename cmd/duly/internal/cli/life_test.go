@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -345,6 +346,82 @@ func TestDeadJobsAreGrouped(t *testing.T) {
 	r.do("dead", "requeue", "q", "a", "--group", "c4e7bfbe4fea")
 	r.do("dead", "list", "q", "--groups")
 	r.golden("dead-groups")
+}
+
+// C15.20: lists begin at a moment, and have both directions.
+func TestListNewestAndFrom(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for i := range 4 {
+		id := fmt.Sprint("dead", i)
+		r.ok("push", "q", "x", "--id", id)
+		r.ok("push", "q", "x", "--id", fmt.Sprint("delayed", i), "--delay", fmt.Sprint(10*(i+1), "h"))
+		ds, err := r.engine.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1})
+		if err != nil || len(ds) != 1 {
+			t.Fatalf("reserved %v, %v", ds, err)
+		}
+		bury := []duly.SettleRequest{{Receipt: ds[0].Receipt, As: duly.Bury, Error: "no"}}
+		if _, err := r.engine.Settle(t.Context(), "", bury); err != nil {
+			t.Fatal(err)
+		}
+		r.clock.Advance(10 * time.Minute)
+	}
+	ago := func(d time.Duration) string { return r.clock.Now().Add(-d).Format(time.RFC3339) }
+
+	// The jobs died 40, 30, 20 and 10 minutes ago.
+	dead, delayed := []string{"job", "list", "q", "--state", "dead"}, []string{"jobs", "q", "--state", "delayed"}
+	for _, c := range []struct {
+		list []string
+		args string
+		want string
+	}{
+		{dead, "--newest", "dead3 dead2 dead1 dead0"},
+		{dead, "--from 20m", "dead2 dead3"},
+		{dead, "--newest --from 20m", "dead2 dead1 dead0"},
+		{dead, "--newest --from " + ago(30*time.Minute), "dead1 dead0"},
+		{dead, "--newest --from 2100-01-01", "dead3 dead2 dead1 dead0"},
+		{dead, "--newest --limit 1", "dead3"},
+		{dead, "--from 0s", ""},
+		{[]string{"dead", "list", "q"}, "--newest --from 15m --limit 2", "dead2 dead1"},
+		{delayed, "--newest", "delayed3 delayed2 delayed1 delayed0"},
+		{delayed, "--from 29h30m", "delayed2 delayed3"},
+		{delayed, "--newest --from 29h30m", "delayed1 delayed0"},
+	} {
+		args := append(slices.Clone(c.list), strings.Fields(c.args)...)
+		if got := listedIDs(r.ok(args...)); got != c.want {
+			t.Errorf("%s: listed %q, want %q", strings.Join(args, " "), got, c.want)
+		}
+	}
+
+	_, _, errs := r.run("dead", "list", "q", "--newest", "--limit", "1", "--json")
+	_, cursor, _ := strings.Cut(strings.TrimSuffix(strings.TrimSpace(errs), `"}}`), `"cursor":"`)
+	if got := listedIDs(r.ok("dead", "list", "q", "--newest", "--cursor", cursor)); got != "dead2 dead1 dead0" {
+		t.Errorf("the next page has %q, of cursor %q", got, cursor)
+	}
+	if got := listedIDs(r.ok("job", "list", "q", "--newest")); !strings.HasPrefix(got, "delayed3 delayed2") {
+		t.Errorf("the list of all states has %q", got)
+	}
+
+	for _, args := range []string{
+		"job list q --from 10m", "job list q --state ready --from 10m", "jobs q --state blocked --newest --from 10m",
+		"dead list q --from yesterday", "dead list q --from -5m", "dead list q --groups --newest",
+		"dead list q --groups --from 10m",
+	} {
+		if code, _, errs := r.run(strings.Fields(args)...); code != exitUsage || !strings.Contains(errs, "--from") {
+			t.Errorf("%s: exit %d, %s", args, code, errs)
+		}
+	}
+}
+
+// listedIDs returns the first column of a table without its header.
+func listedIDs(table string) string {
+	var ids []string
+	for i, line := range strings.Split(strings.TrimSpace(table), "\n") {
+		if i > 0 {
+			ids = append(ids, strings.Fields(line)[0])
+		}
+	}
+	return strings.Join(ids, " ")
 }
 
 // C15.20: dead requeue --target requeues the jobs of one target. --rate limits the rate.
