@@ -25,7 +25,8 @@ QUEUE may be a consumer group TOPIC@GROUP, or a topic.`,
 		`  duly stats emails
   duly stats events
   duly stats events@mailer
-  duly stats emails --json | jq .stats.sizes.ready`,
+  duly stats emails --json | jq .stats.sizes.ready
+  duly stats emails --json | jq '.stats | .tokens, .next_token'`,
 		func(ctx context.Context, p *printer, args []string) error {
 			return a.withEngine(ctx, func(s *session) error {
 				q, err := describeQueue(ctx, s, args[0])
