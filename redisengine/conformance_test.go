@@ -150,6 +150,12 @@ func TestHTTPOverRedis(t *testing.T) {
 	s := conformance.OnLoopback(func(t testing.TB, c duly.Clock, o enginetest.Options) conformance.Owner {
 		return openOn(t, single, c, o)
 	})
+	create := s.New
+	s.New = func(t testing.TB, o enginetest.Options) *enginetest.Harness {
+		h := create(t, o)
+		h.Sharded = true
+		return h
+	}
 	switch {
 	case testing.Short():
 		s.Subjects = []string{"Wait", "Concurrency"}
