@@ -383,7 +383,7 @@ func (t *target) page() render.Path {
 	switch {
 	case t.group != nil && t.group.More:
 		return withQuery(actionPath(t.queue, "dead"), "fp", t.group.Fingerprint, "before",
-			strconv.FormatInt(t.group.Before, 10), "from", t.group.Cursor)
+			strconv.FormatInt(t.group.Before, 10), "after", t.group.Cursor)
 	case t.back == "job" && len(t.ids) == 1:
 		return queuePath(t.queue.Namespace, t.queue.Name, "j", t.ids[0])
 	case t.back == "queues":

@@ -51,14 +51,12 @@ func (d *Dashboard) charts(c *route.Call, queue string) (v view.Charts) {
 	}
 
 	at := ranges[1]
-	for _, r := range ranges {
-		if r.Name == chosen {
-			at = r
-		}
-		v.Ranges = append(v.Ranges, view.Order{Text: r.Name, To: withQuery(here, "range", r.Name)})
+	if i := slices.IndexFunc(ranges, func(r history.Range) bool { return r.Name == chosen }); i >= 0 {
+		at = ranges[i]
 	}
-	for i := range v.Ranges {
-		v.Ranges[i].Current = v.Ranges[i].Text == at.Name
+	for _, r := range ranges {
+		to := withQuery(here, "range", r.Name)
+		v.Ranges = append(v.Ranges, view.Order{Text: r.Name, To: to, Current: r.Name == at.Name})
 	}
 
 	found := d.history.Chart(namespace, queue, at)

@@ -41,8 +41,8 @@ func (d *Dashboard) dead(c *route.Call) error {
 	if only != "" {
 		here = queuePath(namespace, only, duly.StateDead.String())
 	}
-	ref := duly.QueueRef{Namespace: namespace, Name: only}
-	sizes, err := failures.Sizes(c.Context(), look.Queues, ref, look.Mono, d.cfg.Engine.Stats)
+	sizes, err := failures.Sizes(c.Context(), look.Queues, duly.QueueRef{Namespace: namespace, Name: only}, look.Mono,
+		d.cfg.Engine.Stats)
 	if err != nil {
 		return err
 	}

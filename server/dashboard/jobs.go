@@ -12,6 +12,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/auth"
+	"github.com/dulymq/duly/server/dashboard/render"
 	"github.com/dulymq/duly/server/dashboard/view"
 	"github.com/dulymq/duly/server/failures"
 	"github.com/dulymq/duly/server/route"
@@ -28,11 +29,11 @@ func (d *Dashboard) jobs(c *route.Call) error {
 			"there is no such state; a job is delayed, ready, blocked, leased, dead or done")
 	}
 
-	var err error
-	if list.From, err = beginning(c.Query("begin"), list.State, d.cfg.Clock.Now()); err != nil {
+	from, err := parseFrom(c.Query("from"), list.State, d.cfg.Clock.Now())
+	if err != nil {
 		return err
 	}
-	list.Cursor, list.Limit = c.Query("cursor"), jobsPerPage
+	list.From, list.Cursor, list.Limit = from, c.Query("cursor"), jobsPerPage
 	group := failures.Selection{Fingerprint: c.Query("fp")}
 	page, err := group.Page(c.Context(), d.cfg.Engine, q, list)
 	if err != nil {
@@ -56,8 +57,16 @@ func (d *Dashboard) jobs(c *route.Call) error {
 
 // jobTable returns a page of a list with its rows, links and actions.
 func (d *Dashboard) jobTable(c *route.Call, q duly.QueueRef, list *duly.ListParams, page *failures.Page) view.Jobs {
-	fp, order, from, state := c.Query("fp"), c.Query("order"), moment(list.From), list.State.String()
-	here, now := queuePath(q.Namespace, q.Name, state), d.cfg.Clock.Now()
+	fp, order, state := c.Query("fp"), c.Query("order"), list.State.String()
+	here, now, flags, from := queuePath(q.Namespace, q.Name, state), d.cfg.Clock.Now(), "", ""
+	if list.Newest {
+		flags += " --newest"
+	}
+	if !list.From.IsZero() {
+		from = list.From.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano)
+		flags += " --from " + from
+	}
+
 	v := view.Jobs{
 		Queue: view.Link{Text: q.Name, To: queuePath(q.Namespace, q.Name)}, State: state, Find: actionPath(q, "find"),
 		Rows: make([]view.JobRow, len(page.Jobs)), Examined: page.Examined, Here: here, Filter: fp, Newest: list.Newest,
@@ -65,8 +74,9 @@ func (d *Dashboard) jobTable(c *route.Call, q duly.QueueRef, list *duly.ListPara
 		Whole: withQuery(here, "fp", fp, "order", order), Once: rand.Text(), Checked: c.Query("select") == "all",
 	}
 	v.When, _ = when(list.State, &duly.JobInfo{})
-	v.Frame = also(d.frame(c, q.Name+": "+state), fmt.Sprintf("jobs %s --state %s", q.Name, state),
-		fmt.Sprintf("/v1/%s/queues/%s/jobs?state=%s", q.Namespace, q.Name, state))
+	request := withQuery(render.Path(fmt.Sprintf("/v1/%s/queues/%s/jobs?state=%s", q.Namespace, q.Name, state)),
+		"order", order, "from", from)
+	v.Frame = also(d.frame(c, q.Name+": "+state), "jobs "+q.Name+" --state "+state+flags, string(request))
 	v.Frame = d.stream(v.Frame, q.Name)
 
 	for i := range page.Jobs {
@@ -76,12 +86,12 @@ func (d *Dashboard) jobTable(c *route.Call, q duly.QueueRef, list *duly.ListPara
 		v.Errors = v.Errors || j.LastError != ""
 	}
 	v.Buttons = d.jobButtons(c, list.State, [3]string{"Run selected now", "Requeue selected …", "Delete selected …"}, "", "")
-	if len(v.Rows) > 0 && fp == "" {
+	if len(v.Rows) > 0 && fp == "" && from == "" {
 		v.Purge = d.button(c, "purge", "Purge …", state)
 	}
 
 	// The links have the time of a duration from now, so all pages begin at the same time.
-	first := withQuery(v.Whole, "begin", from)
+	first := withQuery(v.Whole, "from", from)
 	v.All = withQuery(first, "cursor", list.Cursor, "select", "all")
 	if list.Cursor != "" {
 		v.First = first
@@ -92,10 +102,10 @@ func (d *Dashboard) jobTable(c *route.Call, q duly.QueueRef, list *duly.ListPara
 	return v
 }
 
-// beginning returns the time of a form at which a list begins: a time in UTC, or a duration from now. Finished jobs lie
+// parseFrom returns the time of a form at which a list begins: a time in UTC, or a duration from now. Finished jobs lie
 // in the past, so a duration counts back.
-func beginning(text string, s duly.State, now time.Time) (time.Time, error) {
-	if d, err := duly.ParseDuration(text); err == nil {
+func parseFrom(text string, s duly.State, now time.Time) (time.Time, error) {
+	if d, err := duly.ParseDuration(text); err == nil && d >= 0 {
 		if s == duly.StateDead || s == duly.StateDone {
 			d = -d
 		}
@@ -109,7 +119,7 @@ func beginning(text string, s duly.State, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	return time.Time{}, contract.Invalid("begin",
+	return time.Time{}, contract.Invalid("from",
 		"is %q; write a time in UTC like 2030-12-31 18:00:00, or a duration like 10m", text)
 }
 
@@ -130,12 +140,10 @@ func jobRow(q duly.QueueRef, j *duly.JobInfo, now time.Time) view.JobRow {
 	return view.JobRow{
 		Job:  view.Link{Text: j.ID, To: queuePath(q.Namespace, q.Name, "j", j.ID)},
 		When: view.Field{Name: moment(at), Value: distance(at, now)},
-		Age:  distance(j.PushedAt, now), Priority: strconv.Itoa(j.Priority), Attempt: attempt(j),
+		Age:  distance(j.PushedAt, now), Priority: strconv.Itoa(j.Priority), Attempt: fmt.Sprintf("%d of %d", j.Attempt, j.Tries),
 		Order: j.OrderKey, Merge: j.Merge.Key, Size: strconv.Itoa(j.Size), Error: failures.FirstLine(j.LastError),
 	}
 }
-
-func attempt(j *duly.JobInfo) string { return fmt.Sprintf("%d of %d", j.Attempt, j.Tries) }
 
 // job shows one job.
 func (d *Dashboard) job(c *route.Call) error {
@@ -186,7 +194,7 @@ func jobFields(j *duly.JobInfo, now time.Time) (list []view.Field) {
 		{Name: "state", Value: j.State.String()}, {Name: "pushed", Value: since(j.PushedAt, now)},
 		{Name: "due", Value: since(j.Due, now)}, {Name: "expires", Value: since(j.ExpiresAt, now)},
 		{Name: "lease ends", Value: since(j.LeaseEnd, now)}, {Name: "finished", Value: since(j.FinishedAt, now)},
-		{Name: "attempt", Value: attempt(j)}, {Name: "failures", Value: strconv.Itoa(j.Failures)},
+		{Name: "attempt", Value: fmt.Sprintf("%d of %d", j.Attempt, j.Tries)}, {Name: "failures", Value: strconv.Itoa(j.Failures)},
 		{Name: "stalls", Value: strconv.Itoa(j.Stalls)}, {Name: "priority", Value: strconv.Itoa(j.Priority)},
 		{Name: "backoff", Value: fmt.Sprint(j.Backoff)}, {Name: "lease", Value: duration(j.Lease)},
 		{Name: "retain", Value: duration(j.Retain)}, {Name: "order key", Value: j.OrderKey},

@@ -34,17 +34,17 @@ func TestOrderOfJobs(t *testing.T) {
 	b := r.login("both")
 	at := url.QueryEscape(moment(r.clock.Now().Add(2 * time.Hour)))
 	for query, want := range map[string]string{
-		"delayed?begin=2h30m":                        "d3 d4",
-		"delayed":                                    "d1 d2 d3 d4",
-		"delayed?order=newest":                       "d4 d3 d2 d1",
-		"delayed?order=newest&begin=2h30m":           "d2 d1",
-		"delayed?begin=" + at:                        "d2 d3 d4",
-		"delayed?order=newest&begin=" + at:           "d2 d1",
-		"delayed?begin=2000-01-01&order=":            "d1 d2 d3 d4",
-		"delayed?begin=2000-01-01+10:00:00":          "d1 d2 d3 d4",
-		"delayed?begin=2000-01-01T10:00:00%2B01:00":  "d1 d2 d3 d4",
-		"delayed?order=newest&begin=2000-01-01&fp=x": "",
-		"ready?order=newest":                         "d0",
+		"delayed?from=2h30m":                        "d3 d4",
+		"delayed":                                   "d1 d2 d3 d4",
+		"delayed?order=newest":                      "d4 d3 d2 d1",
+		"delayed?order=newest&from=2h30m":           "d2 d1",
+		"delayed?from=" + at:                        "d2 d3 d4",
+		"delayed?order=newest&from=" + at:           "d2 d1",
+		"delayed?from=2000-01-01&order=":            "d1 d2 d3 d4",
+		"delayed?from=2000-01-01+10:00:00":          "d1 d2 d3 d4",
+		"delayed?from=2000-01-01T10:00:00%2B01:00":  "d1 d2 d3 d4",
+		"delayed?order=newest&from=2000-01-01&fp=x": "",
+		"ready?order=newest":                        "d0",
 	} {
 		a := b.get("/ui/n/shop/q/mail/" + query)
 		if got := rows(a.body); a.status != 200 || got != want {
@@ -53,15 +53,30 @@ func TestOrderOfJobs(t *testing.T) {
 	}
 
 	for query, want := range map[string]string{
-		"delayed?begin=yesterday": "write a time in UTC like", "delayed?begin=1969-01-01": "must be between 1970",
-		"ready?begin=10m": "needs the state delayed",
+		"delayed?from=yesterday": "write a time in UTC like", "delayed?from=1969-01-01": "must be between 1970",
+		"ready?from=10m": "needs the state delayed",
 	} {
 		if a := b.get("/ui/n/shop/q/mail/" + query); a.status != 400 || !strings.Contains(a.body, want) {
 			t.Errorf("%s has the status %d and not the text %q", query, a.status, want)
 		}
 	}
+	part := html.UnescapeString(b.get("/ui/n/shop/q/mail/delayed?order=newest&from=30m").body)
+	for _, want := range []string{
+		"No delayed job is in this range.", "duly jobs mail --state delayed --newest --from 20",
+		"/v1/shop/queues/mail/jobs?state=delayed&from=20",
+	} {
+		if !strings.Contains(part, want) {
+			t.Errorf("the page of a part lacks %q", want)
+		}
+	}
+	admin := r.login("admin")
+	for query, want := range map[string]bool{"": true, "?order=newest": true, "?from=30m": false} {
+		if got := strings.Contains(admin.get("/ui/n/shop/q/mail/delayed"+query).body, "Purge …"); got != want {
+			t.Errorf("%q has the button to purge the whole state: %v", query, got)
+		}
+	}
 	ready := b.get("/ui/n/shop/q/mail/ready").body
-	if strings.Contains(ready, `name="begin"`) || !strings.Contains(ready, ">last first<") {
+	if strings.Contains(ready, `name="from"`) || !strings.Contains(ready, ">last first<") {
 		t.Error("ready jobs have another form for their order")
 	}
 }
@@ -75,7 +90,7 @@ func TestPagesKeepOrderAndTime(t *testing.T) {
 	r.die("mail", slices.Repeat([]string{"boom"}, 250)...)
 	r.clock.Advance(time.Minute)
 	b := r.login("both")
-	for _, query := range []string{"?begin=10m", "?order=newest", "?begin=10h&fp=" + failures.Fingerprint("boom")} {
+	for _, query := range []string{"?from=10m", "?order=newest", "?from=10h&fp=" + failures.Fingerprint("boom")} {
 		seen, order := map[string]bool{}, strings.Contains(query, "newest")
 		page, pages, last := "/ui/n/shop/q/mail/dead"+query, 0, ""
 		for ; page != ""; pages++ {

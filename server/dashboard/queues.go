@@ -117,7 +117,7 @@ func flags(s *duly.Stats, t contract.Throttle) (list []string) {
 	if t.Paused {
 		list = append(list, "paused")
 	}
-	if !s.NextToken.IsZero() {
+	if !s.NextToken.IsZero() && s.Sizes.Ready > 0 {
 		return append(list, "rate used up")
 	}
 	if t.MaxLeased > 0 || t.Rate.Limited() {
@@ -196,13 +196,9 @@ func states(q duly.QueueRef, texts []string, current duly.State) (list []view.St
 }
 
 func ages(s *duly.Stats, now time.Time) []view.Field {
-	next := "none"
-	if !s.NextDue.IsZero() {
-		next = since(s.NextDue, now)
-	}
-	list := []view.Field{{Name: "Next due moment", Value: next}}
+	list := []view.Field{{Name: "Next due moment", Value: cmp.Or(since(s.NextDue, now), "none")}}
 	if !s.NextToken.IsZero() {
-		list = append(list, view.Field{Name: "Next delivery by the rate", Value: since(s.NextToken, now)})
+		list = append(list, view.Field{Name: "Rate allows the next delivery", Value: since(s.NextToken, now)})
 	}
 	if s.Closing.Reason != "" {
 		list = append(list, view.Field{Name: "Closed because", Value: failures.FirstLine(s.Closing.Reason)})

@@ -36,7 +36,7 @@ type Selection struct {
 // ParseSelection reads a selection from the fields fp, before and from of a form or a URL. Without fp it selects all
 // jobs.
 func ParseSelection(field func(name string) string) (*Selection, error) {
-	s := &Selection{Fingerprint: field("fp"), Cursor: field("from")}
+	s := &Selection{Fingerprint: field("fp"), Cursor: field("after")}
 	if s.Fingerprint != "" && !IsFingerprint(s.Fingerprint) {
 		return nil, contract.Invalid("fp", "is %q, must have 12 hexadecimal digits; take it from the list of groups",
 			s.Fingerprint)

@@ -103,12 +103,13 @@ var conditions = []condition{
 			if limited || q.Recent.Waiting.IsZero() || now.Sub(q.Recent.Waiting) < c.limit {
 				return ""
 			}
-			return fmt.Sprintf("%d jobs are ready, and none was delivered for %s.",
+			return fmt.Sprintf("Ready jobs: %d. None was delivered for %s.",
 				q.Stats.Sizes.Ready, view.Duration(now.Sub(q.Recent.Waiting)))
 		},
 	},
 	{
-		code: "late", limit: time.Minute, next: "Add workers, or find out why they are slow.",
+		code: "late", limit: time.Minute,
+		next: "Add workers, raise the limits of the queue, or find out why the workers are slow.",
 		queue: func(c *condition, q *Queue, _ time.Time) string {
 			if q.Throttle.Paused || q.Stats.OldestReady <= c.limit {
 				return ""

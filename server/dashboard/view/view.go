@@ -260,12 +260,13 @@ type Jobs struct {
 	Keys, Errors bool
 
 	// Newest is set if the list is in reverse. Timed is set if the jobs are sorted by time, and From is the time at which
-	// the list begins, "" for the whole list.
+	// the list begins, "" for the whole list. Whole is the URL of the whole list.
 	Newest, Timed bool
 	From          string
 	Whole         render.Path
 
-	// Groups are set on the first page of dead jobs, and with a group's filter. Examined counts the jobs of the filter.
+	// Groups are set on the first page of dead jobs, and with a group's filter. Filter is the fingerprint of that group,
+	// "" for none. Examined counts the jobs of the filter.
 	Groups   *Groups
 	Filter   string
 	Examined int
