@@ -39,7 +39,7 @@ test: tools-test vet fmt ## everything that must hold: conformance, model, units
 	@$(MAKE) --no-print-directory -j3 modules longest packages
 
 # The browser of the modules leaves a core free, and so does the package that takes longest. The other packages
-# use what these two leave, so that neither is waited for at the end.
+# use the rest of the machine.
 longest:
 	nice -n 3 $(TEST) -timeout 20m $(LONGEST)
 packages:

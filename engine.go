@@ -90,7 +90,7 @@ type ListParams struct {
 	// From is where the list begins in each shard: at the first job whose moment is From or later,
 	// with Newest at the last job whose moment is From or earlier. The moment is the due time of a
 	// delayed job, the end of the lease of a leased job, and the finish time of a dead or done job.
-	// Other states have none. Zero is no bound.
+	// From is invalid with other states. The zero time means the whole list.
 	//
 	// Each page of a list takes the same Newest and From. A cursor is valid in both directions.
 	From time.Time

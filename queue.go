@@ -80,9 +80,9 @@ type Stats struct {
 	// do not adapt. Probing is the number of shards in probing.
 	Factor  float64
 	Probing int
-	// Tokens is how many deliveries the rate allows now, over all shards. None: there is no rate.
-	// NextToken is when the rate allows the next delivery if Tokens is 0. Otherwise it is zero.
-	// Both ignore pause, MaxLeased and closings.
+	// Tokens is the number of deliveries that the rate allows now, over all shards. It is None
+	// without a rate. If it is 0, NextToken is the time of the next token. Otherwise NextToken is
+	// zero. Both ignore pause, MaxLeased and closings.
 	Tokens    int64
 	NextToken time.Time
 	// Group has the stats of a group. It is nil for a queue.

@@ -83,7 +83,6 @@ func ValidateList(p *duly.ListParams) error {
 	return f.Err()
 }
 
-// checkListFrom checks the moment at which a list begins.
 func checkListFrom(p *duly.ListParams, f *BadFields) {
 	switch {
 	case p.State == duly.StateReady || p.State == duly.StateBlocked:
@@ -96,8 +95,8 @@ func checkListFrom(p *duly.ListParams, f *BadFields) {
 	}
 }
 
-// ListBound returns the place that bounds a list with From, in milliseconds. Oldest first, the list
-// has the jobs from this place on. Newest first, it has the jobs before this place.
+// ListBound returns the bound of From in ms. Oldest first, the list begins at the bound. Newest
+// first, it ends before it.
 func ListBound(p *duly.ListParams) (bound int64, ok bool) {
 	if p.From.IsZero() {
 		return 0, false

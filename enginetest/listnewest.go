@@ -40,7 +40,7 @@ func momentOf(j *duly.JobInfo) time.Time {
 	return j.FinishedAt
 }
 
-// isFrom reports whether a list from a moment has a job.
+// isFrom reports whether the list p contains the job.
 func isFrom(j *duly.JobInfo, p duly.ListParams) bool {
 	if p.Newest {
 		return !momentOf(j).After(p.From)
@@ -390,7 +390,7 @@ func shardsReversed(s *scene) {
 	}
 }
 
-// inShardFrom returns the IDs of one shard's jobs that a list has, by due time.
+// inShardFrom returns the IDs of the jobs of one shard that the list p contains, by due time.
 func (s *scene) inShardFrom(shard int, jobs []duly.Job, p duly.ListParams, start time.Time) (ids []string) {
 	s.Helper()
 	jobs = slices.Clone(jobs)

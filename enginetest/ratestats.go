@@ -239,7 +239,7 @@ func tokensOfGroups(s *scene) {
 	same(s, "the deliveries after half a second", len(g.takeAll()), 1)
 }
 
-// tokensAdapted lowers the limits of a queue, and then makes it probe.
+// tokensAdapted checks that the tokens follow a halved rate.
 func tokensAdapted(s *scene) {
 	s.oneShard(duly.QueueConfig{Rate: duly.Rate{PerSecond: 10, Burst: 10}, Adapt: duly.Adapt{Floor: 0.1}})
 	s.pushAll(numbered(40, "j")...)

@@ -429,8 +429,7 @@ func TestLimiterCostsOneCommand(t *testing.T) {
 	}
 }
 
-// C4.117, C11.16: Stats and Survey read the bucket of a queue with a rate by one command, and of no other
-// queue. Reserve costs the same before and after.
+// C4.117, C11.16: Stats of a queue with a rate costs one HMGET more.
 func TestTokensCostOneCommand(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)

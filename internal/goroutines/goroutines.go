@@ -47,7 +47,7 @@ func Busy(root ID) bool {
 // dump is what a stack dump says about the goroutines.
 type dump struct {
 	once    sync.Once
-	busy    []ID      // those that run, or soon go on by themselves
+	busy    []ID      // running, runnable, or waiting for a mutex or the garbage collector
 	parents map[ID]ID // the goroutine that created each goroutine
 }
 

@@ -91,7 +91,6 @@ func (s *set) before(j *job) iter.Seq[*job] {
 	return s.back(b, i)
 }
 
-// reversed yields the jobs of the set in reverse order.
 func (s *set) reversed() iter.Seq[*job] { return s.back(len(s.blocks), 0) }
 
 // back yields the jobs before a place in reverse order.
@@ -126,7 +125,7 @@ func (s *set) beyond(place *job, reverse bool) iter.Seq[*job] {
 	return s.behind(place)
 }
 
-// further returns the place that comes later in a loop, b if it is not nil.
+// further returns the later of two places in the direction of the list. A nil b is ignored.
 func (s *set) further(a, b *job, reverse bool) *job {
 	if b == nil || (s.compare(a, b) > 0) != reverse {
 		return a

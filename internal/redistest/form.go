@@ -10,12 +10,13 @@ import (
 	"time"
 )
 
-// formations is how many clusters are started at most until one forms.
+// formations is the maximum number of clusters to start.
 const formations = 4
 
 // launchCluster starts the nodes and forms a cluster of them: three primaries, then replicas of
 // the first, the second and the third, repeatedly. On a busy machine, nodes that suspect each other
-// during the handshakes sometimes never list a replica. Such a cluster is given up for a new one.
+// during the handshakes sometimes never list a replica. launchCluster then removes the cluster and
+// starts another.
 func launchCluster(replicas int, s settings) ([]*process, error) {
 	s.cluster = true
 

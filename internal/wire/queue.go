@@ -170,7 +170,8 @@ func (f *fields) group(g *duly.GroupConfig) {
 
 func (f *fields) stats(s *duly.Stats) {
 	f.answer("Stats")
-	// No field was read yet, and the text may have no tokens.
+	// Tokens is absent without a rate, so reading begins with None. seen is 0 only before the first
+	// field.
 	if f.task == reading && f.seen == 0 {
 		s.Tokens = duly.None
 	}

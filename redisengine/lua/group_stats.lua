@@ -6,13 +6,17 @@
 -- ARGV    clock version limits group  as in group_reserve
 -- RETURNS {'config', value} | {'behind'}, as in group_get
 --         {'ok', now, {delayed, ready, blocked, leased, dead}, oldest, next, numbers, last, needed, full, {n, key,
---         ...}, parked, {consumer, moment, ...}, until, reason, factor, probing, tokens, next_token}: sizes by the
---         clock; when the oldest ready message was due and when the next delayed one will be, 0 for none; the group's
---         numbers, packed; the last ordinal; the entry time of the first needed message, 0 for none; 1 at max_held,
---         then the keys that block most, each after its number; 1 if the group is parked; when the group opens, 0 for
---         an open one, and why it is closed; the factor of the limiter, '' if the limits do not adapt, and 1 if the
---         group is in probing; how many deliveries the rate allows, -1 without a rate, and when it allows one, if that
---         is 0
+--         ...}, parked, {consumer, moment, ...}, until, reason, factor, probing, tokens, next_token}
+--         the sizes are by the clock
+--         oldest  when the oldest ready message was due; next when the next delayed one will be; 0: none
+--         numbers the group's numbers, packed
+--         last    the last ordinal
+--         needed  the entry time of the first needed message, 0 for none
+--         full    1 at max_held, then the keys that block most, each after its number
+--         parked  1 if the group is parked, then the consumers, each with the time of its last call
+--         until   when the group opens, 0 for an open one; reason why it is closed
+--         factor  of the limiter, '' if the limits do not adapt; probing 1 if the group is in probing
+--         tokens  how many deliveries the rate allows, -1 without a rate; next_token when it allows one, if tokens is 0
 --
 -- @include guard clock now limits numbers group_closing limiter bucket message log group_head pages group
 local HOUR = 3600000

@@ -340,10 +340,8 @@ const states = "delayed, ready, blocked, leased, dead, done"
 // requiredQuery is the only query parameter that must be given.
 const requiredQuery = "state"
 
-// query describes a query parameter.
 type query struct{ kind, text string }
 
-// queryOf describes a query parameter of a route.
 func queryOf(r *route.Route, name string) query {
 	if q, ok := queries[r.Doc.ID+" "+name]; ok {
 		return q
@@ -351,7 +349,7 @@ func queryOf(r *route.Route, name string) query {
 	return queries[name]
 }
 
-// queries are the query parameters of routes. A key with the ID of a route is of this route only.
+// queries are the query parameters of routes. A key "ID name" overrides the parameter for one route.
 var queries = map[string]query{
 	"cursor":      {"string", "The next of the page before. Default: the first page."},
 	"limit":       {"integer", "The length of the page. Bound: 1 to 1000. Default: 100."},

@@ -171,7 +171,7 @@ func (m *migratingEngine) List(ctx context.Context, q duly.QueueRef, p duly.List
 	return second.list(ctx, q, p, "")
 }
 
-// listedPool is a pool with the prefix of its cursors.
+// listedPool is one of the pools of a list. The prefix of a cursor says which pool continues it.
 type listedPool struct {
 	prefix string
 	engine contract.Engine

@@ -1,6 +1,6 @@
--- Reads of the Inspector interface. Lists follow an index from a cursor, ?2 and ?3, those
--- of newest in reverse. ?5 is 1 to read results and inline bodies. The last column is the length of an inline body,
--- NULL for an external one.
+-- Reads of the Inspector interface. Lists follow an index from a cursor, ?2 and ?3. Statements *_newest read it in
+-- reverse. ?5 is 1 to read results and inline bodies. The last column is the length of an inline body, NULL for an
+-- external one.
 
 -- name: queue_find
 SELECT q.id, q.namespace, q.name, q.paused, q.tries, q.max_stalls, q.backoff, q.lease, q.ttl, q.retain,

@@ -16,7 +16,7 @@ func ListStart(p *duly.ListParams, score string, member []byte) (string, []byte)
 		return score, member
 	}
 
-	// Only a job has a member, and the bound is before all jobs of its own score.
+	// A member is the place of a job. The bound sorts before all jobs of its score.
 	at, err := strconv.ParseInt(score, 10, 64)
 	if after := at >= bound; err == nil && after != p.Newest {
 		return score, member

@@ -126,7 +126,7 @@ func ListShard(
 		jobs = append(jobs, t)
 	}
 
-	// A page without jobs has moved no further than From, which is not a place of a job.
+	// An empty page returns no place, so the cursor stays.
 	if last := codec.Text(&r.Rest[4]); last != "" {
 		at.Score, at.Member = codec.Text(&r.Rest[3]), []byte(last)
 	}

@@ -469,7 +469,7 @@ func (e *Topics) listShard(
 			all = append(all, info)
 		}
 	}
-	// A page without messages has moved no further than From, which is not a place of a message.
+	// An empty page returns no place, so the cursor stays.
 	if last := codec.Text(&r.Rest[4]); last != "" {
 		at.Score, at.Member = codec.Text(&r.Rest[3]), []byte(last)
 	}
