@@ -16,7 +16,7 @@
 --
 -- @include guard clock now limits numbers message log ranges group_head pages group less behind slice group_find
 local back -- whether the page is in reverse order
-local MOST_RANGES = 10000 -- ranges to read for a page. One millisecond has far fewer, and other ends fill the page.
+local MOST_RANGES = 10000 -- bound of ranges per page; ranges with one lease end are far fewer
 
 -- is_left reports whether a place follows the end of the previous page, among those of the same score.
 local function is_left(pos)
@@ -43,8 +43,8 @@ local function of_block(all, block, ends, test)
   end
 end
 
--- tokens_after returns up to 1000 ranges from the score of the previous page on, with the ends of their leases.
-local function tokens_after(skipped)
+-- ranges_after returns up to 1000 ranges from the score of the previous page on, with the ends of their leases.
+local function ranges_after(skipped)
   local at = text_of(skipped)
   if back then
     local from = score == '' and '+inf' or score
@@ -58,15 +58,15 @@ end
 -- the same end are read together, because their messages may alternate.
 local function of_ranges(all, most)
   local ends = ''
-  for skipped = 0, MOST_RANGES, 1000 do
-    local tokens = tokens_after(skipped)
-    for i = 1, #tokens, 2 do
-      if #all > most and tokens[i + 1] ~= ends then return end
-      ends = tokens[i + 1]
-      local block = read_block(tokens[i])
+  for skipped = 0, MOST_RANGES - 1, 1000 do
+    local found = ranges_after(skipped)
+    for i = 1, #found, 2 do
+      if #all > most and found[i + 1] ~= ends then return end
+      ends = found[i + 1]
+      local block = read_block(found[i])
       if block then of_block(all, block, ends, ends == score and is_left) end
     end
-    if #tokens < 2000 then return end
+    if #found < 2000 then return end
   end
 end
 
