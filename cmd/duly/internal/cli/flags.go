@@ -375,6 +375,30 @@ func (f textFlag) Set(text string) error {
 // textVar adds a flag for a text that is not empty.
 func textVar(f *pflag.FlagSet, to *string, name, usage string) { f.Var(textFlag{to}, name, usage) }
 
+// stateFlag is the state of a job. An empty one, as from an unset shell variable, would mean any state.
+type stateFlag struct{ to *string }
+
+// String implements pflag.Value.
+func (f stateFlag) String() string { return "" }
+
+// Type implements pflag.Value.
+func (f stateFlag) Type() string { return "state" }
+
+// Set implements pflag.Value.
+func (f stateFlag) Set(text string) error {
+	if text == "" {
+		return usageErrorf("write one of %s, or leave the flag out", strings.Join(stateNames(), ", "))
+	}
+	*f.to = text
+	return nil
+}
+
+// stateVar adds the flag for the state of jobs.
+func stateVar(cmd *cobra.Command, to *string, usage string) {
+	cmd.Flags().Var(stateFlag{to}, "state", usage)
+	completeValues(cmd, "state", stateNames()...)
+}
+
 // acceptOldName makes a flag accept its old name too. The help does not show it.
 func acceptOldName(f *pflag.FlagSet, old, current string) {
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {

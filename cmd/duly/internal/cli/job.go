@@ -241,8 +241,7 @@ func jobDeleteCommand(a *app) *cobra.Command {
 
 	cmd.Args = takesArgs("QUEUE", "ID…")
 	cmd.ValidArgsFunction = a.completeQueues(1)
-	cmd.Flags().StringVar(&state, "state", "", "delete only jobs in this `state`: delayed, ready, blocked, leased, dead or done")
-	completeValues(cmd, "state", stateNames()...)
+	stateVar(cmd, &state, "delete only jobs in this `state`: delayed, ready, blocked, leased, dead or done")
 	return cmd
 }
 

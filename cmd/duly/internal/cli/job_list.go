@@ -131,8 +131,7 @@ If there are more jobs than --limit, a line on standard error has their number a
 
 	cmd.Args = takesArgs("QUEUE")
 	cmd.ValidArgsFunction = a.completeQueues(1)
-	cmd.Flags().StringVar(&state, "state", "", "list only this `state`: delayed, ready, blocked, leased, dead or done")
-	completeValues(cmd, "state", stateNames()...)
+	stateVar(cmd, &state, "list only this `state`: delayed, ready, blocked, leased, dead or done")
 	f.add(cmd.Flags())
 	f.addRange(cmd.Flags())
 	return cmd

@@ -407,6 +407,24 @@ func TestInvalidNumberErrors(t *testing.T) {
 	}
 }
 
+// C15.35: an empty --state, as from an unset shell variable, does not select every state.
+func TestEmptyStateIsRefused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ok("push", "q", "x", "--id", "one")
+	for _, args := range [][]string{
+		{"job", "delete", "q", "one", "--state", ""}, {"job", "list", "q", "--state", ""}, {"jobs", "q", "--state="},
+	} {
+		code, out, errs := r.run(args...)
+		const want = `duly: invalid: --state cannot be "": write one of delayed, ready, blocked, leased, dead, done, ` +
+			"or leave the flag out;"
+		if code != exitUsage || out != "" || !strings.HasPrefix(errs, want) {
+			t.Errorf("%v: exit %d, %q, %s; want %s", args, code, out, errs, want)
+		}
+	}
+	r.ok("job", "get", "q", "one")
+}
+
 // queue set refuses a burst without a rate, because it would limit nothing.
 func TestBurstNeedsRate(t *testing.T) {
 	t.Parallel()
