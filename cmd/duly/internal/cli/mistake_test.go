@@ -123,6 +123,7 @@ func TestUnknownQueueSuggestsName(t *testing.T) {
 		{"dead", "requeue", "emials"}, {"dead", "purge", "emials", "--yes"},
 		{"queue", "purge", "emials", "--state", "ready", "--yes"},
 		{"queue", "destroy", "emials", "--yes"}, {"pause", "emials"}, {"resume", "emials"}, {"top", "emials", "--once"},
+		{"queue", "set", "emials", "--reopen"}, {"schedule", "list", "emials"},
 	} {
 		code, out, errs := r.run(args...)
 		const want = "duly: not_found: no such queue emials in namespace default; did you mean emails?\n"
@@ -142,8 +143,8 @@ func TestUnknownQueueSuggestsName(t *testing.T) {
 	}
 
 	for _, args := range [][]string{
-		{"stats", "emails"}, {"job", "list", "emails"}, {"pause", "emails"},
-		{"queue", "destroy", "emails", "--yes"},
+		{"stats", "emails"}, {"job", "list", "emails"}, {"pause", "emails"}, {"queue", "set", "emails", "--reopen"},
+		{"schedule", "list", "emails"}, {"queue", "destroy", "emails", "--yes"},
 	} {
 		if code, _, errs := r.run(args...); code != exitOK || errs != "" {
 			t.Errorf("%v: exit %d, %q", args, code, errs)

@@ -100,6 +100,9 @@ func (a *app) queueFlags(cmd *cobra.Command, c *duly.QueueConfig) {
 func (a *app) configure(ctx context.Context, p *printer, s *session, queue string, patch duly.QueueConfig) error {
 	// Configure creates a missing queue, so the check must come before it.
 	missing := a.mustExist(ctx, s, queue)
+	if patch == (duly.QueueConfig{Reopen: true}) && errors.Is(missing, duly.ErrNotFound) {
+		return missing
+	}
 	if err := s.Configure(ctx, s.queue(queue), patch); err != nil {
 		if errors.Is(err, duly.ErrNotFound) || errors.Is(missing, duly.ErrConflict) {
 			return missing

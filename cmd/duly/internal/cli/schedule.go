@@ -123,10 +123,18 @@ func scheduleListCommand(a *app) *cobra.Command {
 		func(ctx context.Context, p *printer, args []string) error {
 			return a.withSchedules(ctx, false, func(s *session, schedules duly.Scheduler) error {
 				t := p.newTable("QUEUE", "SCHEDULE", "SPEC", "ZONE", "NEXT", "LAST", ">FIRED", ">SKIPPED", ">MISSED", "")
+				found := 0
 				err := s.forEachQueueWithSchedules(ctx, args, func(queue string) error {
-					return p.listSchedules(ctx, s, schedules, t, queue)
+					n, err := p.listSchedules(ctx, s, schedules, t, queue)
+					found += n
+					return err
 				})
 				t.flush()
+
+				// An unknown queue looks like one without schedules.
+				if err == nil && found == 0 && len(args) > 0 {
+					return a.mustExist(ctx, s, args[0])
+				}
 				return err
 			})
 		})
@@ -145,15 +153,16 @@ func (s *session) forEachQueueWithSchedules(ctx context.Context, args []string, 
 	return contract.QueuesWithSchedules(ctx, s.Engine, s.namespace, do)
 }
 
-// listSchedules prints the schedules of a queue.
+// listSchedules prints the schedules of a queue, and returns their number.
 func (p *printer) listSchedules(
 	ctx context.Context, s *session, schedules duly.Scheduler, t *table, queue string,
-) error {
+) (n int, err error) {
 	for page := (duly.PageParams{}); ; {
 		found, err := schedules.Schedules(ctx, s.queue(queue), page)
 		if err != nil {
-			return err
+			return n, err
 		}
+		n += len(found.Schedules)
 		for i := range found.Schedules {
 			if p.json {
 				p.scheduleOf(queue, &found.Schedules[i])
@@ -162,10 +171,10 @@ func (p *printer) listSchedules(
 			}
 		}
 		if err := p.flush(); err != nil {
-			return err
+			return n, err
 		}
 		if page.Cursor = found.Next; page.Cursor == "" {
-			return nil
+			return n, nil
 		}
 	}
 }
