@@ -154,6 +154,11 @@ func TestWorkMapsExitStatus69ToAnOverload(t *testing.T) {
 		c.Reason != "exit status 69: no capacity" {
 		t.Errorf("the queue is closed until %s for %q, want an hour after %s", c.Until, c.Reason, start)
 	}
+	r.ok("queue", "set", "q", "--reopen")
+	if _, out, _ := r.ends("q", "--once", "--overload", "1h", "--exec", "exit 69"); !strings.Contains(out,
+		"again in 1h, when its queue opens\n") {
+		t.Errorf("work printed %q", out)
+	}
 	if d := newWorkFlags().overload; d != 10*time.Second {
 		t.Errorf("the default of --overload is %s", d)
 	}

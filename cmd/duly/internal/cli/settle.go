@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 )
 
 const receiptsLong = `reserve prints a receipt, which is valid for that delivery only. "-" reads receipts from standard
@@ -147,17 +148,22 @@ func (s *session) nextStates(
 		if err != nil {
 			return nextState{}
 		}
-		text := nextStateText(&j, now())
-
-		// A ready job waits as long as its queue is closed.
-		if j.State == duly.StateReady {
-			st, err := s.Stats(ctx, duly.QueueRef{Namespace: s.namespace, Name: j.Queue})
-			if until := st.Closing.Until; err == nil && until.After(now()) {
-				text = "again " + relative(until, now()) + ", when its queue opens"
-			}
-		}
+		text := nextStateOf(ctx, s.Engine, duly.QueueRef{Namespace: s.namespace, Name: j.Queue}, &j, now)
 		return nextState{j.State.String(), text}
 	}
+}
+
+// nextStateOf is like nextStateText. A ready job waits as long as its queue is closed.
+func nextStateOf(
+	ctx context.Context, engine contract.Inspector, q duly.QueueRef, j *duly.JobInfo, now func() time.Time,
+) string {
+	if j.State == duly.StateReady {
+		stats, err := engine.Stats(ctx, q)
+		if until := stats.Closing.Until; err == nil && until.After(now()) {
+			return "again " + relative(until, now()) + ", when its queue opens"
+		}
+	}
+	return nextStateText(j, now())
 }
 
 // receiptView is the JSON of the result for one receipt.

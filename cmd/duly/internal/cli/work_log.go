@@ -132,7 +132,7 @@ func (l *jobLog) readState(v *workedView) {
 		return // the job was deleted, or the engine is unavailable
 	}
 
-	v.State, v.next = j.State.String(), nextStateText(&j, l.p.now())
+	v.State, v.next = j.State.String(), nextStateOf(ctx, l.engine, v.job, &j, l.p.now)
 	if j.State != duly.StateDead {
 		v.Due = stamp(j.Due)
 	}
