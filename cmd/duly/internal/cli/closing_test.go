@@ -124,6 +124,27 @@ func TestStatsShowsWhatHoldsBackReadyJobs(t *testing.T) {
 		"tokens 0 of 2, next in 500ms")
 }
 
+// C18.24: the bounds in the stats of a queue with one shard are those that its adaptive limits enforce.
+func TestStatsShowsBoundsInForce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for queue, shards := range map[string]string{"q": "1", "sharded": "2"} {
+		r.ok("queue", "set", queue, "--shards", shards, "--rate", "10", "--burst", "11", "--max-leased", "7", "--adapt", "0.05")
+		r.ok("push", queue, "x")
+		r.ok("release", firstWord(r.ok("reserve", queue, "--receipts")), "--slow", "0s")
+	}
+	r.clock.Advance(time.Minute)
+
+	for _, tt := range []struct{ queue, want string }{
+		{"q", "leased 0 of 3 tokens 5 of 5 "},
+		{"sharded", "leased 0 of 7 "},
+	} {
+		if out := strings.Join(strings.Fields(r.ok("stats", tt.queue)), " "); !strings.Contains(out, tt.want) {
+			t.Errorf("stats %s printed %q, want %q", tt.queue, out, tt.want)
+		}
+	}
+}
+
 // C18.17: a command that exits with 69 closes the queue for the time of --overload, by default
 // 10 s, and uses no try.
 func TestWorkMapsExitStatus69ToAnOverload(t *testing.T) {

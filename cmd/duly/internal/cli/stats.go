@@ -104,7 +104,7 @@ func (p *printer) limits(q *wire.Queue) {
 	if q.Config.Closing != (duly.Closing{}) {
 		t.add(txt("closed"), cell{p.closing(&q.Config.Closing), yellow})
 	}
-	if most := int64(q.Config.MaxLeased); most > 0 {
+	if most := bound(q, q.Config.MaxLeased); most > 0 {
 		leased := cell{countText(q.Stats.Sizes.Leased) + " of " + countText(most), plain}
 		if q.Stats.Sizes.Leased >= most {
 			leased.style = yellow
@@ -126,9 +126,18 @@ func (p *printer) limits(q *wire.Queue) {
 	}
 }
 
+// bound returns the burst or max leased that a queue enforces now. The factors of several shards differ,
+// so their bound is the configured one.
+func bound(q *wire.Queue, configured int) int64 {
+	if f := q.Stats.Factor; f > 0 && q.Config.Shards == 1 && configured > 0 {
+		return max(1, int64(f*float64(configured)))
+	}
+	return int64(configured)
+}
+
 // tokens returns how many deliveries the rate allows now, and when it allows the next one.
 func (p *printer) tokens(q *wire.Queue) cell {
-	text := countText(q.Stats.Tokens) + " of " + countText(int64(q.Config.Rate.Burst))
+	text := countText(q.Stats.Tokens) + " of " + countText(bound(q, q.Config.Rate.Burst))
 	if q.Stats.Tokens > 0 {
 		return txt(text)
 	}
