@@ -20,7 +20,7 @@ func limitTests() []test {
 		{"RateIsNeverExceeded", []string{"C10.8", "C10.14"}, Options{OneShard: true}, limitRateLong},
 		{"ReleaseReturnsNoTokenToTheRate", []string{"C10.9"}, Options{}, limitRateRelease},
 		{"BurstDefaultsToTheRate", []string{"C10.8"}, Options{OneShard: true}, limitBurst},
-		{"SmallerBurstMissesNoMoreThanItself", []string{"C10.8", "C10.12"}, Options{OneShard: true}, limitSmallerBurst},
+		{"SmallerBurstDeliversAfterOneToken", []string{"C10.8", "C10.12"}, Options{OneShard: true}, limitSmallerBurst},
 		{"LimitedReserveUsesNoAttempt", []string{"C10.11", "C4.89"}, Options{OneShard: true}, limitBurnsNothing},
 		{"LimitOfOneQueueDoesNotDelayAnother", []string{"C10.11", "C4.10"}, Options{OneShard: true}, limitOtherQueue},
 		{"QueuesOfANamespaceAreBounded", []string{"C10.10", "C13.9"}, Options{MaxQueues: 2}, limitQueues},

@@ -20,7 +20,7 @@ func listNewestTests() []test {
 		{"FromIsCutToMilliseconds", []string{"C4.114"}, one, fromMilliseconds},
 		{"RefusesABadFrom", []string{"C4.114"}, Options{}, fromRefused},
 		{"CursorIsValidInBothDirections", []string{"C4.115"}, one, cursorDirections},
-		{"TheFurtherOfCursorAndFromCounts", []string{"C4.115"}, one, cursorAndFrom},
+		{"CursorAndFromBothBoundTheList", []string{"C4.115"}, one, cursorAndFrom},
 		{"NewestReturnsUnchangedJobsExactlyOnce", []string{"C4.116"}, Options{}, newestWhileMoving},
 		{"NewestContinuesAfterADeletedJob", []string{"C4.116"}, one, newestBehindDeleted},
 	}
@@ -97,8 +97,8 @@ func newestStates(s *scene) {
 	}
 }
 
-// spread pushes delayed jobs whose order differs from that of their IDs.
-func (s *scene) spread(n int) {
+// pushSpread pushes delayed jobs whose order differs from that of their IDs.
+func (s *scene) pushSpread(n int) {
 	s.Helper()
 	jobs := numbered(n, "j")
 	for i := range jobs {
@@ -110,7 +110,7 @@ func (s *scene) spread(n int) {
 // newestShards finds the shards in a list of jobs with different due times: a shard ends where
 // the next job is due earlier.
 func newestShards(s *scene) {
-	s.spread(200)
+	s.pushSpread(200)
 	var want []string
 	jobs := s.list(duly.StateDelayed)
 	for first := 0; first < len(jobs); {
@@ -128,8 +128,8 @@ func newestShards(s *scene) {
 	}
 }
 
-// inMoments moves jobs into a state: three jobs each at three moments, a second apart.
-func (s *scene) inMoments(state duly.State) []duly.JobInfo {
+// fillState moves jobs into a state: three jobs each at three moments, a second apart.
+func (s *scene) fillState(state duly.State) []duly.JobInfo {
 	s.Helper()
 	var ds []duly.Delivery
 	for i := range 9 {
@@ -164,7 +164,7 @@ func (s *scene) inMoments(state duly.State) []duly.JobInfo {
 func fromMoment(s *scene) {
 	for _, state := range timedStates {
 		n := s.on(state.String())
-		jobs := n.inMoments(state)
+		jobs := n.fillState(state)
 		first, last := momentOf(&jobs[0]), momentOf(&jobs[8])
 		for _, from := range []time.Time{
 			first.Add(-time.Minute), first.Add(-time.Millisecond), first, first.Add(time.Millisecond),
@@ -197,7 +197,7 @@ func (s *scene) listsFrom(jobs []duly.JobInfo, p duly.ListParams) {
 
 // fromShards lists from a moment in several shards. The order of the shards is that of the whole list.
 func fromShards(s *scene) {
-	s.spread(200)
+	s.pushSpread(200)
 	for _, newest := range []bool{false, true} {
 		p := duly.ListParams{State: duly.StateDelayed, Newest: newest}
 		all := s.pages(p, nil)
@@ -215,7 +215,7 @@ func fromShards(s *scene) {
 }
 
 func fromMilliseconds(s *scene) {
-	jobs := s.inMoments(duly.StateDelayed)
+	jobs := s.fillState(duly.StateDelayed)
 	at := jobs[4].Due
 	p := duly.ListParams{State: duly.StateDelayed, From: at.Add(time.Millisecond - 1)}
 	s.sameIDs("the jobs from less than a millisecond later", s.pageIDs(p, 100), idsOf(jobs[3:]))
@@ -269,7 +269,7 @@ func inDirection(ids []string, newest bool) []string {
 func cursorAndFrom(s *scene) {
 	for _, state := range timedStates {
 		n := s.on(state.String())
-		jobs := n.inMoments(state)
+		jobs := n.fillState(state)
 		ids := idsOf(jobs)
 		p := duly.ListParams{State: state, PageParams: duly.PageParams{Limit: 4}}
 		page, err := n.Engine.List(n.ctx, n.ref(), p)

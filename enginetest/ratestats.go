@@ -28,19 +28,19 @@ func rateStatsTests() []test {
 // oneShard configures a queue that has one shard in every suite.
 func (s *scene) oneShard(patch duly.QueueConfig) {
 	s.Helper()
-	s.direct()
+	s.useEngineDirectly()
 	patch.Shards = 1
 	s.configure(patch)
 }
 
-// rated configures a queue of one shard with a rate.
-func (s *scene) rated(perSecond float64, burst int) {
+// configureRate configures a queue of one shard with a rate.
+func (s *scene) configureRate(perSecond float64, burst int) {
 	s.Helper()
 	s.oneShard(duly.QueueConfig{Rate: duly.Rate{PerSecond: perSecond, Burst: burst}})
 }
 
-// left compares tokens and next token. If there are no tokens, the next one comes after wait.
-func (s *scene) left(when string, want int64, wait time.Duration) {
+// checkTokens compares tokens and next token. If there are no tokens, the next one comes after wait.
+func (s *scene) checkTokens(when string, want int64, wait time.Duration) {
 	s.Helper()
 	next := time.Time{}
 	if want == 0 {
@@ -52,36 +52,36 @@ func (s *scene) left(when string, want int64, wait time.Duration) {
 }
 
 func tokensLeft(s *scene) {
-	s.rated(2, 5)
-	s.left("of a queue without jobs", 5, 0)
+	s.configureRate(2, 5)
+	s.checkTokens("of a queue without jobs", 5, 0)
 	s.pushAll(numbered(20, "j")...)
-	s.left("of a full bucket", 5, 0)
+	s.checkTokens("of a full bucket", 5, 0)
 	s.reserve(2)
-	s.left("after two deliveries", 3, 0)
+	s.checkTokens("after two deliveries", 3, 0)
 	s.reserve(3)
-	s.left("after five deliveries", 0, 500*time.Millisecond)
+	s.checkTokens("after five deliveries", 0, 500*time.Millisecond)
 
 	// A token takes half a second.
 	s.Advance(499 * time.Millisecond)
-	s.left("just before the next token", 0, time.Millisecond)
+	s.checkTokens("just before the next token", 0, time.Millisecond)
 	s.Advance(time.Millisecond)
-	s.left("at the next token", 1, 0)
+	s.checkTokens("at the next token", 1, 0)
 	s.Advance(time.Second)
-	s.left("of a bucket that is more than half full", 3, 0)
-	s.unchanged("reading tokens", func() { s.left("of a second read", 3, 0) })
+	s.checkTokens("of a bucket that is more than half full", 3, 0)
+	s.unchanged("reading tokens", func() { s.checkTokens("of a second read", 3, 0) })
 	s.Advance(time.Hour)
-	s.left("of a bucket that is full again", 5, 0)
+	s.checkTokens("of a bucket that is full again", 5, 0)
 	same(s, "the deliveries", len(s.takeAll()), 5)
 }
 
 func tokensNone(s *scene) {
-	s.direct()
-	s.left("of an unknown queue", duly.None, 0)
+	s.useEngineDirectly()
+	s.checkTokens("of an unknown queue", duly.None, 0)
 	s.oneShard(duly.QueueConfig{MaxLeased: 1})
 	s.push(duly.Job{ID: "x"})
-	s.left("of a queue without a rate", duly.None, 0)
+	s.checkTokens("of a queue without a rate", duly.None, 0)
 	s.take()
-	s.left("at max leased", duly.None, 0)
+	s.checkTokens("at max leased", duly.None, 0)
 }
 
 // tokensNext compares next token with the time at which Reserve delivers, also where the refill of a
@@ -89,7 +89,7 @@ func tokensNone(s *scene) {
 func tokensNext(s *scene) {
 	for i, perSecond := range []float64{1, 3, 7, 0.1, 0.7, 333} {
 		q := s.on(fmt.Sprint("q", i))
-		q.rated(perSecond, 1)
+		q.configureRate(perSecond, 1)
 		q.pushAll(numbered(8, "j")...)
 		q.take()
 		for round := range 6 {
@@ -98,42 +98,42 @@ func tokensNext(s *scene) {
 			if wait := next.Sub(q.now()); wait > time.Millisecond {
 				q.Advance(wait - time.Millisecond)
 				q.nothing("the next token is a millisecond away " + when)
-				q.left(when, 0, time.Millisecond)
+				q.checkTokens(when, 0, time.Millisecond)
 			}
 			q.Advance(next.Sub(q.now()))
-			q.left(when, 1, 0)
+			q.checkTokens(when, 1, 0)
 			same(q, "the deliveries "+when, len(q.takeAll()), 1)
 		}
 	}
 }
 
 func tokensConfigured(s *scene) {
-	s.rated(2, 10)
+	s.configureRate(2, 10)
 	s.pushAll(numbered(20, "j")...)
 	same(s, "the deliveries", len(s.reserve(8)), 8)
-	s.left("after eight deliveries", 2, 0)
+	s.checkTokens("after eight deliveries", 2, 0)
 
 	// A smaller bucket cannot miss more than it holds.
 	s.configure(duly.QueueConfig{Rate: duly.Rate{PerSecond: 2, Burst: 3}})
-	s.left("of a smaller bucket", 0, 500*time.Millisecond)
+	s.checkTokens("of a smaller bucket", 0, 500*time.Millisecond)
 	s.configure(duly.QueueConfig{Rate: duly.Rate{PerSecond: 20, Burst: 3}})
-	s.left("at a higher rate", 0, 50*time.Millisecond)
+	s.checkTokens("at a higher rate", 0, 50*time.Millisecond)
 	s.Advance(100 * time.Millisecond)
-	s.left("later at a higher rate", 2, 0)
+	s.checkTokens("later at a higher rate", 2, 0)
 	same(s, "the deliveries at a higher rate", len(s.takeAll()), 2)
 	s.configure(duly.QueueConfig{Rate: duly.Rate{PerSecond: duly.None}})
-	s.left("after the end of the rate", duly.None, 0)
+	s.checkTokens("after the end of the rate", duly.None, 0)
 }
 
 func tokensReleased(s *scene) {
-	s.rated(1, 1)
+	s.configureRate(1, 1)
 	s.push(duly.Job{ID: "x"})
 	d := s.take()
-	s.left("of an empty bucket", 0, time.Second)
+	s.checkTokens("of an empty bucket", 0, time.Second)
 	s.release(d)
-	s.left("after a release", 0, time.Second)
+	s.checkTokens("after a release", 0, time.Second)
 	s.Advance(time.Second)
-	s.left("a second later", 1, 0)
+	s.checkTokens("a second later", 1, 0)
 	s.takes("x")
 }
 
@@ -142,11 +142,11 @@ func tokensHeld(s *scene) {
 	s.pushAll(numbered(5, "j")...)
 	d := s.take()
 	s.nothing("max leased is reached")
-	s.left("at max leased", 2, 0)
+	s.checkTokens("at max leased", 2, 0)
 	s.must("pause", s.Engine.Pause(s.ctx, s.ref()))
-	s.left("of a paused queue", 2, 0)
+	s.checkTokens("of a paused queue", 2, 0)
 	s.slow(d, time.Minute, "429")
-	s.left("of a closed queue", 2, 0)
+	s.checkTokens("of a closed queue", 2, 0)
 
 	s.must("resume", s.Engine.Resume(s.ctx, s.ref()))
 	s.configure(duly.QueueConfig{MaxLeased: 9, Reopen: true})
@@ -154,36 +154,36 @@ func tokensHeld(s *scene) {
 	same(s, "the deliveries of an open queue", len(ds), 2)
 	s.slow(ds[0], time.Minute, "429")
 	s.must("pause", s.Engine.Pause(s.ctx, s.ref()))
-	s.left("of a closed queue with an empty bucket", 0, time.Second)
+	s.checkTokens("of a closed queue with an empty bucket", 0, time.Second)
 }
 
 func tokensOfShards(s *scene) {
 	s.over(duly.QueueConfig{Rate: duly.Rate{PerSecond: manyShards, Burst: 2 * manyShards}})
-	s.left("of full buckets", 2*manyShards, 0)
+	s.checkTokens("of full buckets", 2*manyShards, 0)
 
 	// The bucket of one shard is emptied before those of the others.
 	s.pushAll(inShard(0, duly.Job{}), inShard(0, duly.Job{}), inShard(0, duly.Job{}))
 	same(s, "the deliveries of the shard", len(s.takeAll()), 2)
-	s.left("of the other shards", 2*manyShards-2, 0)
+	s.checkTokens("of the other shards", 2*manyShards-2, 0)
 	s.Advance(400 * time.Millisecond)
 	s.pushAll(inEach(3, duly.Job{})...)
 	same(s, "the deliveries of the other shards", len(s.takeAll()), 2*manyShards-2)
-	s.left("of empty buckets", 0, 600*time.Millisecond)
+	s.checkTokens("of empty buckets", 0, 600*time.Millisecond)
 
 	s.Advance(600*time.Millisecond - 1)
 	s.nothing("the first bucket has no whole token")
 	s.Advance(1)
-	s.left("of the first shard", 1, 0)
+	s.checkTokens("of the first shard", 1, 0)
 	same(s, "the deliveries of the first shard", len(s.takeAll()), 1)
-	s.left("of the shards that are next", 0, 400*time.Millisecond)
+	s.checkTokens("of the shards that are next", 0, 400*time.Millisecond)
 	s.Advance(400 * time.Millisecond)
-	s.left("of the other shards, which are next", manyShards-1, 0)
+	s.checkTokens("of the other shards, which are next", manyShards-1, 0)
 }
 
 func tokensSurveyed(s *scene) {
-	s.direct()
+	s.useEngineDirectly()
 	for _, name := range []string{"busy", "idle"} {
-		s.on(name).rated(2, 3)
+		s.on(name).configureRate(2, 3)
 	}
 	s.on("free").push(duly.Job{})
 	s.on("busy").pushAll(numbered(9, "j")...)
@@ -215,7 +215,7 @@ func tokensSurveyed(s *scene) {
 }
 
 func tokensOfGroups(s *scene) {
-	s.direct()
+	s.useEngineDirectly()
 	if !s.hasTopics() {
 		s.Skip("the engine has no topics")
 	}
@@ -223,18 +223,18 @@ func tokensOfGroups(s *scene) {
 	g, free := s.group("g"), s.group("free")
 	g.configure(duly.QueueConfig{Rate: duly.Rate{PerSecond: 2, Burst: 2}})
 	s.send("a", "b", "c")
-	g.left("of a group with a full bucket", 2, 0)
-	free.left("of a group without a rate", duly.None, 0)
+	g.checkTokens("of a group with a full bucket", 2, 0)
+	free.checkTokens("of a group without a rate", duly.None, 0)
 	ds := g.takeAll()
 	same(s, "the deliveries of the group", len(ds), 2)
 	g.release(ds[0])
-	g.left("of a group with an empty bucket", 0, 500*time.Millisecond)
+	g.checkTokens("of a group with an empty bucket", 0, 500*time.Millisecond)
 	s.surveyed(10)
 
 	s.Advance(499 * time.Millisecond)
 	g.nothing("the bucket of the group has no whole token")
 	s.Advance(time.Millisecond)
-	g.left("of a group after half a second", 1, 0)
+	g.checkTokens("of a group after half a second", 1, 0)
 	s.surveyed(10)
 	same(s, "the deliveries after half a second", len(g.takeAll()), 1)
 }
@@ -246,18 +246,18 @@ func tokensAdapted(s *scene) {
 	ds := s.takeAll()
 	same(s, "the burst", len(ds), 10)
 	s.Advance(900 * time.Millisecond)
-	s.left("at the whole rate", 9, 0)
+	s.checkTokens("at the whole rate", 9, 0)
 
 	// An overload halves the rate and the size of the bucket.
 	s.overload(ds[0])
 	s.factor("after an overload", 0.5)
-	s.left("at half of the rate", 4, 0)
+	s.checkTokens("at half of the rate", 4, 0)
 	same(s, "the deliveries after the overload", len(s.takeAll()), 4)
-	s.left("of an empty bucket at half of the rate", 0, 200*time.Millisecond)
+	s.checkTokens("of an empty bucket at half of the rate", 0, 200*time.Millisecond)
 	s.Advance(199 * time.Millisecond)
 	s.nothing("half of the rate takes longer")
 	s.Advance(time.Millisecond)
-	s.left("after a token at half of the rate", 1, 0)
+	s.checkTokens("after a token at half of the rate", 1, 0)
 	same(s, "the deliveries at half of the rate", len(s.takeAll()), 1)
 }
 
@@ -267,10 +267,10 @@ func tokensInProbing(s *scene) {
 	s.probing()
 
 	// The rate allows more than the closing and the probe do.
-	s.left("at the floor", 0, 100*time.Millisecond)
+	s.checkTokens("at the floor", 0, 100*time.Millisecond)
 	s.Advance(time.Second)
-	s.left("of a bucket that is full at the floor", 10, 0)
+	s.checkTokens("of a bucket that is full at the floor", 10, 0)
 	s.take()
 	s.nothing("the probe is leased")
-	s.left("after the probe", 9, 0)
+	s.checkTokens("after the probe", 9, 0)
 }

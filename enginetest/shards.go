@@ -27,7 +27,7 @@ func shardTests() []test {
 		{"LimitBelowTheNumberOfShardsIsInvalid", []string{"C10.13"}, Options{}, shardsLimitTooSmall},
 
 		{"AreListedInOrder", []string{"C4.49", "C4.51", "C4.52"}, Options{}, shardsListed},
-		{"AreReversedOneByOne", []string{"C4.112", "C4.113", "C4.116"}, Options{}, shardsReversed},
+		{"NewestReversesEachShard", []string{"C4.112", "C4.113", "C4.116"}, Options{}, shardsReversed},
 		{"BeginAtTheMomentAfterAFullPage", []string{"C4.113", "C4.7"}, Options{}, shardsFromAfterBytes},
 		{"ShareTheByteLimitOfACall", []string{"C4.7"}, Options{}, shardsBytes},
 		{"StepReportsMoreIfOneShardHasMore", []string{"C4.73"}, Options{}, shardsStep},
@@ -52,13 +52,13 @@ func (s *scene) over(patch duly.QueueConfig) {
 	if !s.Sharded {
 		s.Skip("the engine keeps a queue in one shard")
 	}
-	s.direct()
+	s.useEngineDirectly()
 	patch.Shards = manyShards
 	s.configure(patch)
 }
 
-// direct makes the scene use the engine itself, without the wrapper that hides the shards.
-func (s *scene) direct() {
+// useEngineDirectly makes the scene use the engine itself, without the wrapper that hides the shards.
+func (s *scene) useEngineDirectly() {
 	if e, ok := s.Engine.(*sharded); ok {
 		h := *s.Harness
 		h.Engine, h.In = e.Engine, nil

@@ -17,7 +17,7 @@ func topicStatsTests() []test {
 		{"OldestNeededIsTheAgeOfTheFloor", []string{"C12.152"}, Options{}, groupOldest},
 		{"ListsAreSortedByState", []string{"C12.7", "C12.159", "C4.112"}, Options{}, groupLists},
 		{"ListsBeginAtAMoment", []string{"C12.159", "C4.113", "C4.114", "C4.115"}, Options{}, groupListsFrom},
-		{"ListsOfLeasedMessagesAreWhole", []string{"C12.159", "C4.51", "C4.116"}, Options{}, groupListsWhole},
+		{"EveryLeasedMessageIsListed", []string{"C12.159", "C4.51", "C4.116"}, Options{}, groupListsWhole},
 		{"ListsOfSingleDeliveriesAreWhole", []string{"C12.159", "C4.51", "C4.116"}, Options{}, groupListsSingle},
 		{"NamesAreListedInPages", []string{"C12.160"}, Options{}, topicNames},
 		{"CheckCountsMessages", []string{"C12.182"}, Options{}, topicCheckCounts},

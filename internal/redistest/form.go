@@ -25,7 +25,7 @@ func launchCluster(replicas int, s settings) ([]*process, error) {
 	for try := 1; ; try++ {
 		nodes, err := launchAll(Shards*(1+replicas), s)
 		if err != nil {
-			return nil, errors.Join(err, removed(nodes))
+			return nil, errors.Join(err, removeNodes(nodes))
 		}
 
 		ctx, cancel := context.WithTimeout(context.Background(), patience/formations)
@@ -34,23 +34,23 @@ func launchCluster(replicas int, s settings) ([]*process, error) {
 		if err == nil {
 			return nodes, nil
 		}
-		err = errors.Join(err, views(nodes), removed(nodes))
+		err = errors.Join(err, clusterViews(nodes), removeNodes(nodes))
 		if try == formations {
 			return nil, err
 		}
 	}
 }
 
-// removed ends the nodes of a cluster that did not form.
-func removed(nodes []*process) (err error) {
+// removeNodes removes the nodes of a cluster that did not form.
+func removeNodes(nodes []*process) (err error) {
 	for _, p := range nodes {
 		err = errors.Join(err, p.remove())
 	}
 	return err
 }
 
-// views returns an error with what each node knows of the others.
-func views(nodes []*process) error {
+// clusterViews returns an error with what each node knows of the others.
+func clusterViews(nodes []*process) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var b strings.Builder

@@ -151,7 +151,7 @@ const (
 // List implements contract.Inspector. It lists the jobs of the old pool, then those of the new
 // pool. Newest first, the new pool comes before the old one.
 func (m *migratingEngine) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
-	first, second := listedPool{inOld, m.old}, listedPool{inNew, m.new}
+	first, second := poolList{inOld, m.old}, poolList{inNew, m.new}
 	if p.Newest {
 		first, second = second, first
 	}
@@ -171,14 +171,14 @@ func (m *migratingEngine) List(ctx context.Context, q duly.QueueRef, p duly.List
 	return second.list(ctx, q, p, "")
 }
 
-// listedPool is one of the pools of a list. The prefix of a cursor says which pool continues it.
-type listedPool struct {
+// poolList is one of the pools of a list. The prefix of a cursor says which pool continues it.
+type poolList struct {
 	prefix string
 	engine contract.Engine
 }
 
 // list returns a page of the pool after a cursor without a prefix.
-func (l listedPool) list(
+func (l poolList) list(
 	ctx context.Context, q duly.QueueRef, p duly.ListParams, cursor string,
 ) (duly.ListPage, error) {
 	p.Cursor = cursor
@@ -191,7 +191,7 @@ func (l listedPool) list(
 
 // poolOf splits a cursor into the prefix of its pool and the rest. An empty cursor is of the first
 // pool.
-func poolOf(cursor string, first listedPool) (prefix, rest string) {
+func poolOf(cursor string, first poolList) (prefix, rest string) {
 	if cursor == "" {
 		return first.prefix, ""
 	}
