@@ -85,7 +85,7 @@ func ValidateList(p *duly.ListParams) error {
 
 func checkListFrom(p *duly.ListParams, f *BadFields) {
 	switch {
-	case p.State == duly.StateReady || p.State == duly.StateBlocked:
+	case !SortedByTime(p.State):
 		f.Add("from", "needs the state delayed, leased, dead or done, because %s jobs are not sorted by time; leave it out",
 			p.State)
 	case p.From.Before(time.Unix(0, 0)) || p.From.After(duly.MaxTime):
@@ -93,6 +93,12 @@ func checkListFrom(p *duly.ListParams, f *BadFields) {
 	default:
 		p.From = p.From.UTC().Truncate(time.Millisecond)
 	}
+}
+
+// SortedByTime reports whether List sorts the jobs of a state by a time. If not, ListParams.From is
+// invalid.
+func SortedByTime(s duly.State) bool {
+	return s != duly.StateReady && s != duly.StateBlocked
 }
 
 // ListBound returns the bound of From in ms. Oldest first, the list begins at the bound. Newest

@@ -26,10 +26,12 @@ func listNewestTests() []test {
 	}
 }
 
-// timedStates are the states whose jobs are sorted by a moment.
-var timedStates = []duly.State{duly.StateDelayed, duly.StateLeased, duly.StateDead, duly.StateDone}
+// statesByTime returns the states that are sorted by time.
+func statesByTime() []duly.State {
+	return slices.DeleteFunc(slices.Clone(duly.States[:]), func(s duly.State) bool { return !contract.SortedByTime(s) })
+}
 
-// momentOf returns the sort key of a job in one of the timed states.
+// momentOf returns the sort key of a job in a state that is sorted by time.
 func momentOf(j *duly.JobInfo) time.Time {
 	switch j.State {
 	case duly.StateDelayed:
@@ -162,7 +164,7 @@ func (s *scene) fillState(state duly.State) []duly.JobInfo {
 }
 
 func fromMoment(s *scene) {
-	for _, state := range timedStates {
+	for _, state := range statesByTime() {
 		n := s.on(state.String())
 		jobs := n.fillState(state)
 		first, last := momentOf(&jobs[0]), momentOf(&jobs[8])
@@ -233,7 +235,7 @@ func fromRefused(s *scene) {
 	for _, state := range []duly.State{duly.StateReady, duly.StateBlocked} {
 		s.namesBound("from of "+state.String()+" jobs", list(state, s.now()), "from", "delayed, leased, dead or done")
 	}
-	for _, state := range timedStates {
+	for _, state := range statesByTime() {
 		s.namesBound("from before 1970", list(state, time.Unix(-1, 0)), "from", "1970")
 		s.namesBound("from beyond the latest time", list(state, duly.MaxTime.Add(time.Hour)), "from", "9999")
 	}
@@ -267,7 +269,7 @@ func inDirection(ids []string, newest bool) []string {
 }
 
 func cursorAndFrom(s *scene) {
-	for _, state := range timedStates {
+	for _, state := range statesByTime() {
 		n := s.on(state.String())
 		jobs := n.fillState(state)
 		ids := idsOf(jobs)

@@ -3,7 +3,6 @@ package enginetest
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -286,7 +285,7 @@ func (p *pair) listOf(ref duly.QueueRef, state duly.State) {
 
 		params.Newest = true
 		newest, err := p.pages(s, ref, params)
-		if text += "\n newest " + infosText(newest); err != nil || !slices.Contains(timedStates, state) {
+		if text += "\n newest " + infosText(newest); err != nil || !contract.SortedByTime(state) {
 			return text, err
 		}
 
