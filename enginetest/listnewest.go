@@ -335,15 +335,32 @@ func (s *scene) listsUnchangedOnce(p duly.ListParams, jobs []duly.Job) {
 		}
 	})
 
+	s.listedOnce(fmt.Sprintf("newest %t, from %s", p.Newest, p.From), seen, jobs, deleted, func(j *duly.Job) bool {
+		info := duly.JobInfo{State: p.State, Job: duly.Job{Due: start.Add(j.Delay)}}
+		return p.From.IsZero() || isFrom(&info, p)
+	})
+}
+
+// listedOnce checks a list that was read while jobs were pushed and deleted. Each of jobs that belongs
+// to the list must be in it once. A deleted job may be missing.
+func (s *scene) listedOnce(
+	what string, list []duly.JobInfo, jobs []duly.Job, deleted map[string]bool, contains func(*duly.Job) bool,
+) {
+	s.Helper()
 	times := map[string]int{}
-	for i := range seen {
-		times[seen[i].ID]++
+	for i := range list {
+		times[list[i].ID]++
 	}
+
 	for i := range jobs {
-		info := duly.JobInfo{State: p.State, Job: duly.Job{Due: start.Add(jobs[i].Delay)}}
-		in := p.From.IsZero() || isFrom(&info, p)
-		if n := times[jobs[i].ID]; n > 1 || n == 0 && in && !deleted[jobs[i].ID] || n > 0 && !in {
-			s.Errorf("newest %t, from %s: %q was listed %d times, in the list: %t", p.Newest, p.From, jobs[i].ID, n, in)
+		id, in := jobs[i].ID, contains(&jobs[i])
+		switch n := times[id]; {
+		case n > 1:
+			s.Errorf("%s: %q was listed %d times, want once", what, id, n)
+		case n == 1 && !in:
+			s.Errorf("%s: %q was listed, but does not belong to the list", what, id)
+		case n == 0 && in && !deleted[id]:
+			s.Errorf("%s: %q was not listed, want once", what, id)
 		}
 	}
 }
