@@ -97,7 +97,7 @@ func addStats(st *duly.Stats, r []rueidis.RedisMessage) {
 	closing := contract.Closing{Until: codec.Integer(&r[8]), Reason: codec.Text(&r[9])}
 	st.Closing = contract.LaterClosing(st.Closing, closing.Info())
 	codec.AddLimiter(st, &r[10], &r[11])
-	contract.AddTokens(st, codec.Integer(&r[12]), clock.FromMilli(codec.Integer(&r[13])))
+	codec.AddTokens(st, &r[12], &r[13])
 	fields := codec.Elements(&r[4])
 	for i := 0; i+1 < len(fields); i += 2 {
 		if field, ok := counters[codec.Text(&fields[i])]; ok {

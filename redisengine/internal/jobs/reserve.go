@@ -427,12 +427,7 @@ func roomOf(calls []*Batched) (most, room int, hasJobs string) {
 	if len(calls) > 1 {
 		return most, duly.MaxBatchBytes, "0"
 	}
-
-	hasJobs = "0"
-	if calls[0].share.hasJobs {
-		hasJobs = "1"
-	}
-	return most, calls[0].share.room, hasJobs
+	return most, calls[0].share.room, codec.Flag(calls[0].share.hasJobs)
 }
 
 // sendReserve returns the sender of batched reserves. It waits for the reply even if all callers

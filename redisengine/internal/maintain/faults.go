@@ -54,12 +54,7 @@ func (c *check) progress(jobs, all int64) {
 	}
 }
 
-func (c *check) repair() string {
-	if c.p.Repair {
-		return "1"
-	}
-	return "0"
-}
+func (c *check) repair() string { return codec.Flag(c.p.Repair) }
 
 func (c *check) found(ref duly.QueueRef, id string, f scriptFault, mended bool) {
 	c.report.Faults = append(c.report.Faults, contract.Fault{Kind: f.kind, Queue: ref, ID: id, Detail: f.detail,

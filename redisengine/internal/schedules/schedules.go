@@ -321,11 +321,8 @@ type listed struct {
 
 // list reads a page of one shard. With due, it reads only schedules whose tick is due.
 func (e *Schedules) list(ctx context.Context, q *catalog.Queue, from place, due bool, most int) (l listed, err error) {
-	only := "0"
-	if due {
-		only = "1"
-	}
-	r, err := e.Call(ctx, q, q.Shards[from.shard], store.ScriptScheduleList, only, strconv.Itoa(most), from.score, from.member)
+	r, err := e.Call(ctx, q, q.Shards[from.shard], store.ScriptScheduleList, codec.Flag(due), strconv.Itoa(most),
+		from.score, from.member)
 	if err != nil {
 		return l, err
 	}

@@ -246,7 +246,7 @@ func (g *groupSum) add(r catalog.Reply) {
 	closing := contract.Closing{Until: codec.Integer(&r.Rest[11]), Reason: codec.Text(&r.Rest[12])}
 	st.Closing = contract.LaterClosing(st.Closing, closing.Info())
 	codec.AddLimiter(st, &r.Rest[13], &r.Rest[14])
-	contract.AddTokens(st, codec.Integer(&r.Rest[15]), clock.FromMilli(codec.Integer(&r.Rest[16])))
+	codec.AddTokens(st, &r.Rest[15], &r.Rest[16])
 	// A group counts as parked only if it is parked in every shard.
 	g.parked = g.parked && codec.Integer(&r.Rest[9]) == 1
 	names := codec.Elements(&r.Rest[10])
@@ -327,14 +327,10 @@ func (e *Topics) getAll(
 	results := make([]contract.JobResult, len(ids))
 	refuse := func(i int, err error) { results[i].Err = err }
 	var room contract.JobRoom
-	whole := "0"
-	if bodies {
-		whole = "1"
-	}
 
 	err := e.WithGroup(ctx, list.ref, func(q *catalog.Queue) error {
 		return list.eachShard(q, refuse, func(shard int, all []int) error {
-			args := append([]string{whole, strconv.Itoa(room.Left())}, list.placesAt(all)...)
+			args := append([]string{codec.Flag(bodies), strconv.Itoa(room.Left())}, list.placesAt(all)...)
 			r, err := e.CallGroup(ctx, q, q.Shards[shard], store.ScriptGroupGet, args...)
 			if err != nil {
 				return err

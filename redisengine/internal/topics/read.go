@@ -261,17 +261,14 @@ func (e *Topics) Delayed(ctx context.Context, ref duly.QueueRef, p contract.Dela
 		return page, err
 	}
 	ref = ref.Normal()
-	whole := "0"
-	if p.Bodies {
-		whole = "1"
-	}
 
 	err = e.WithTopic(ctx, ref, func(q *catalog.Queue) error {
 		page = contract.DelayedPage{}
 		at, room := from, duly.MaxBatchBytes
 		for at.Shard < len(q.Shards) {
 			r, err := e.CallTopic(ctx, q, q.Shards[at.Shard], store.ScriptTopicDelayed,
-				strconv.Itoa(p.Limit-len(page.Messages)), whole, strconv.Itoa(room), at.Score, string(at.Member))
+				strconv.Itoa(p.Limit-len(page.Messages)), codec.Flag(p.Bodies), strconv.Itoa(room),
+				at.Score, string(at.Member))
 			if err != nil {
 				return err
 			}
