@@ -33,7 +33,7 @@ for it.
 
 [paused] after a name marks a paused queue. [limited] marks a queue with ready jobs that cannot be delivered because
 of its limit of leased jobs or its rate. [limited, next in 7s] has the time until the rate allows the next delivery.
-With --json, tokens is how many deliveries the rate allows now, and next_token the time until the next one.
+With --json, tokens is how many deliveries the rate allows now, and next_token_in the time until the next one.
 
 Keys: q quits; the space bar freezes the view; / filters by a part of the name, and Esc removes the filter; s and S,
 or the arrows, select the column to sort by, and r reverses the order; n, y, d, l, x, u, a, f, o sort by name, ready,

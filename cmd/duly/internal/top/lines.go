@@ -2,6 +2,7 @@ package top
 
 import (
 	"math"
+	"time"
 
 	"github.com/dulymq/duly"
 )
@@ -20,9 +21,9 @@ type Line struct {
 	Factor  float64 `json:"factor,omitempty"`
 	Probing int     `json:"probing,omitempty"`
 	// Tokens is how many deliveries the rate allows now. It is absent if the queue has no rate.
-	// NextToken is the time until the rate allows the next delivery if Tokens is 0.
-	Tokens    *int64 `json:"tokens,omitempty"`
-	NextToken string `json:"next_token,omitempty"`
+	// NextTokenIn is the time until the rate allows the next delivery if Tokens is 0.
+	Tokens      *int64 `json:"tokens,omitempty"`
+	NextTokenIn string `json:"next_token_in,omitempty"`
 	// OldestReady is how long the oldest ready job has been due.
 	OldestReady string `json:"oldest_ready,omitempty"`
 	// PerSecond has the rates since the previous sample. The field is absent for a new queue.
@@ -58,7 +59,7 @@ func (m *Model) Lines() (lines []Line) {
 			line.Tokens = &tokens
 		}
 		if r.empty {
-			line.NextToken = duly.FormatDuration(r.wait)
+			line.NextTokenIn = duly.FormatDuration(r.wait.Round(time.Millisecond))
 		}
 
 		// Without ready jobs the age has no meaning.

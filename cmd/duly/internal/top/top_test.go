@@ -271,7 +271,7 @@ func TestViewMarksQueuesWithoutTokens(t *testing.T) {
 	m := NewModel("here", 2*time.Second)
 	m.Add(&Sample{Wall: now, Queues: []Queue{
 		{"a", empty(1, 7200*time.Millisecond), rate}, {"b", empty(1, 999*time.Millisecond), rate},
-		{"c", empty(0, 7*time.Second), rate}, {"d", closed, rate},
+		{"c", empty(0, 7*time.Second+1234), rate}, {"d", closed, rate},
 		{"e", duly.Stats{Sizes: duly.Sizes{Ready: 1}, Tokens: 2}, rate},
 		{"f", duly.Stats{Sizes: duly.Sizes{Ready: 1}, Tokens: duly.None}, none},
 	}}, nil)
@@ -288,7 +288,7 @@ func TestViewMarksQueuesWithoutTokens(t *testing.T) {
 		if line.Tokens != nil {
 			tokens = strconv.FormatInt(*line.Tokens, 10)
 		}
-		got = append(got, tokens+" "+line.NextToken)
+		got = append(got, tokens+" "+line.NextTokenIn)
 	}
 	if text := strings.Join(got, ", "); text != "0 7.2s, 0 999ms, 0 7s, 0 7s, 2 , none " {
 		t.Errorf("the tokens of the lines are %s", text)
