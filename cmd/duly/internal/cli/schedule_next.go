@@ -42,7 +42,7 @@ func scheduleNextCommand(a *app) *cobra.Command {
 					return a.missingSchedule(err, args[0])
 				}
 				if info.Paused {
-					a.noteOnTerminal("the schedule is paused; these are its ticks after a resume")
+					a.notePaused()
 				}
 				return p.ticks(&info.Schedule, &flags)
 			})
@@ -66,8 +66,17 @@ func scheduleNextCommand(a *app) *cobra.Command {
 	f.StringVar(&flags.spec, "spec", "", "the `expression`, instead of a schedule")
 	f.StringVar(&flags.zone, "zone", "", "time `zone` of --spec, like Europe/Berlin (default UTC)")
 	f.Var(dayFlag{timeFlag{&flags.from, time.Local}}, "from", "ticks after this time or day (default: now)")
-	countVar(f, &flags.count, "count", "maximum number of ticks (default 10)")
+	countVar(f, &flags.count, "count", "maximum number of ticks")
 	return cmd
+}
+
+// notePaused prints that the ticks of a schedule do not fire.
+func (a *app) notePaused() {
+	if a.json {
+		a.errorLine([]byte(`{"paused":true}`))
+		return
+	}
+	a.note("paused: these ticks do not fire")
 }
 
 // dayFlag is a time, or a day, which begins at midnight.

@@ -18,6 +18,8 @@ func TestScheduleCommandsPrintText(t *testing.T) {
 	r.do("stats", "reports")
 	r.do("schedule", "pause", "reports", "nightly")
 	r.do("schedule", "list", "reports")
+	r.do("schedule", "next", "reports", "nightly", "--count", "1", "--from", "2030-03-30T00:00:00Z")
+	r.do("schedule", "next", "reports", "nightly", "--count", "1", "--from", "2030-03-30T00:00:00Z", "--json")
 	r.do("schedule", "resume", "reports", "nightly")
 	r.ok("schedule", "trigger", "mail", "digest")
 	r.do("schedule", "put", "reports", "weekly", "@weekly", "--owner", "reports-app")
