@@ -30,15 +30,16 @@ func deadListCommand(a *app) *cobra.Command {
 number of failed tries, such as 3/16. A job that was buried, or that stalled too often, had tries left. The last
 column is its last error.
 
---newest lists the newest jobs first. --from begins at this time: at the first job that became dead then or later, with
---newest at the last one that became dead then or earlier. A duration such as 10m is 10 minutes ago.
+--newest lists the newest jobs of each shard first. --from begins at this time: at the first job that became dead then
+or later, with --newest at the last one that became dead then or earlier. A duration such as 10m is 10 minutes ago. For
+the jobs of the last 10 minutes, leave out --newest.
 
 --groups counts the jobs by their errors, the largest group first. It ignores numbers, IDs, addresses and quoted texts.
 FIRST and LAST are the times when the first and the last job of a group became dead. TRIES is the attempt at which they
 did. With --json, a line per group has the pattern of its errors, and samples.`,
 		`  duly dead list emails
   duly dead list emails --newest --limit 10
-  duly dead list emails --from 2030-01-01T10:00:00Z
+  duly dead list emails --from 2026-01-31T10:00:00Z
   duly dead list emails --groups
   duly dead list emails --groups --json | jq -r '[.count, .pattern] | @tsv'
   duly dead list emails --limit none --json | jq -r .last_error`,
@@ -161,6 +162,9 @@ func (a *app) requeue(ctx context.Context, out *printer, s *session, queue strin
 	// The counts are printed after an error too, because the calls before it took effect.
 	if !out.json {
 		out.printf("%s\n", r.counts.String())
+		if err == nil && f.group != "" && r.counts.total()+r.counts.failed == 0 {
+			a.note("no dead job has this error; see: %s dead list %s --groups", a.program(), shellQuote(queue))
+		}
 	}
 
 	switch {

@@ -32,7 +32,7 @@ func (f *listFlags) add(flags *pflag.FlagSet) {
 
 // addRange adds the flags for the direction of the list and for the moment at which it begins.
 func (f *listFlags) addRange(flags *pflag.FlagSet) {
-	flags.BoolVar(&f.newest, "newest", false, "reverse the order, such as the newest dead job first")
+	flags.BoolVar(&f.newest, "newest", false, "reverse the order of each shard, such as its newest dead job first")
 	flags.Var(&f.from, "from", "begin at this `time`, day, or duration from now, such as 10m")
 }
 
@@ -109,10 +109,10 @@ failed tries, such as 3/16.
 
 --newest reverses the order of each state. In a queue with several shards, each shard is listed in turn. --from begins
 at the first job whose WHEN is this time or later, with --newest at the last one whose WHEN is this time or earlier. A
-duration such as 10m is 10 minutes ago for dead and done jobs, and in 10 minutes for delayed and leased jobs.
+duration such as 10m is 10 minutes ago for dead and done jobs, and in 10 minutes for delayed and leased jobs. So
+--newest --from 10m lists the jobs that died 10 minutes ago or earlier. For the last 10 minutes, leave out --newest.
 
-If there are more jobs than --limit, a line on standard error has their number and the --cursor for the next list. Pass
---newest and --from with it again.`,
+If there are more jobs than --limit, a line on standard error has their number and the flags for the next list.`,
 		examples,
 		func(ctx context.Context, p *printer, args []string) error {
 			states := duly.States[:]
@@ -143,7 +143,8 @@ func (a *app) listJobs(
 ) error {
 	l := jobLister{session: s, queue: s.queue(queue), states: states, newest: f.newest}
 	if f.from.set {
-		l.from = f.from.in(states[0], p.now())
+		// The hint for the next list has milliseconds, and both lists must begin at the same moment.
+		l.from = f.from.in(states[0], p.now()).Truncate(time.Millisecond)
 	}
 	if err := l.resume(f.cursor); err != nil {
 		return err
@@ -210,7 +211,7 @@ func (a *app) noteMoreJobs(ctx context.Context, l *jobLister, found int, fromSta
 		more = len(page.Jobs) > 0
 	}
 
-	view := moreView{Cursor: cursor}
+	view := moreView{Newest: l.newest, From: stamp(l.from), Cursor: cursor}
 
 	// The number is only a courtesy, so an error of Stats leaves it out.
 	if stats, err := l.session.Stats(ctx, l.queue); err == nil && fromStart {
@@ -227,17 +228,25 @@ func (a *app) noteMoreJobs(ctx context.Context, l *jobLister, found int, fromSta
 		a.errorLine(line)
 		return nil
 	}
-	count := ""
+	count, flags := "", ""
 	if view.Jobs > 0 {
 		count = countText(view.Jobs) + " "
 	}
-	a.note("… %smore (--limit none, --cursor %s)", count, cursor)
+	if view.Newest {
+		flags = "--newest "
+	}
+	if view.From != "" {
+		flags += "--from " + view.From + " "
+	}
+	a.note("… %smore (--limit none, %s--cursor %s)", count, flags, cursor)
 	return nil
 }
 
 // moreView is the JSON of the jobs that a list left out.
 type moreView struct {
 	Jobs   int64  `json:"jobs,omitempty"` // 0 if it is unknown
+	Newest bool   `json:"newest,omitempty"`
+	From   string `json:"from,omitempty"` // a time, also if the flag was a duration
 	Cursor string `json:"cursor"`
 }
 
@@ -260,6 +269,9 @@ func (l *jobLister) resume(cursor string) error {
 	name, after, _ := strings.Cut(cursor, ":")
 	l.index = slices.IndexFunc(l.states, func(s duly.State) bool { return s.String() == name })
 
+	if !slices.Contains(stateNames(), name) {
+		return contract.Invalid("cursor", "is not a cursor; copy it from the list before")
+	}
 	// A cursor of another state would start at a wrong position.
 	if l.index < 0 {
 		return contract.Invalid("cursor", "belongs to another list; pass the --state of the list that printed it")

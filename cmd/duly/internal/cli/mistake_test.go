@@ -259,6 +259,52 @@ func TestLimitedListNotesMore(t *testing.T) {
 	}
 }
 
+// C15.52: the hint for the next list has the direction and the moment of this one.
+func TestListHintKeepsDirectionAndMoment(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.stdin = strings.Repeat("x\n", 6)
+	r.ok("push", "q", "--lines")
+	for line := range strings.Lines(r.ok("reserve", "q", "--limit", "6", "--receipts")) {
+		r.ok("bury", strings.TrimSpace(line))
+		r.clock.Advance(time.Minute + time.Microsecond)
+	}
+	all := listedIDs(r.ok("dead", "list", "q", "--newest", "--from", "2m"))
+
+	_, first, errs := r.run("dead", "list", "q", "--newest", "--from", "2m", "--limit", "2")
+	_, hint, _ := strings.Cut(strings.TrimSuffix(errs, ")\n"), "--limit none, ")
+	if !strings.HasPrefix(hint, "--newest --from "+stamp(r.clock.Now().Add(-2*time.Minute))+" --cursor dead:") {
+		t.Errorf("the hint is %q", errs)
+	}
+	r.clock.Advance(time.Hour)
+	rest := r.ok(append([]string{"dead", "list", "q"}, strings.Fields(hint)...)...)
+	if got := listedIDs(first) + " " + listedIDs(rest); got != all {
+		t.Errorf("both lists have %q, want %q", got, all)
+	}
+
+	_, _, errs = r.run("dead", "list", "q", "--newest", "--limit", "2", "--json")
+	if !strings.HasPrefix(errs, `{"more":{"jobs":4,"newest":true,"cursor":"dead:`) {
+		t.Errorf("the hint in JSON is %q", errs)
+	}
+	_, _, errs = r.run("dead", "list", "q", "--from", "2h", "--limit", "2", "--json")
+	if !strings.Contains(errs, `"from":"`) || strings.Contains(errs, "newest") {
+		t.Errorf("the hint in JSON is %q", errs)
+	}
+}
+
+// dead requeue prints a hint if no job has the error of --group.
+func TestRequeueOfUnknownGroupHasHint(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ok("push", "q", "x")
+	r.ok("bury", firstWord(r.ok("reserve", "q", "--receipts")), "--reason", "boom")
+	const want = "no dead job has this error; see: duly dead list q --groups\n"
+	if code, out, errs := r.run("dead", "requeue", "q", "--group", "0123456789ab"); code != exitOK ||
+		out != "requeued 0 jobs\n" || errs != want {
+		t.Errorf("exit %d, %q, %q; want %q", code, out, errs, want)
+	}
+}
+
 // C15.48: nack, release and bury print the next state of the job, with and without an ID of
 // its own.
 func TestSettlePrintsNextState(t *testing.T) {
