@@ -129,7 +129,8 @@ func TestStatsShowsBoundsInForce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for queue, shards := range map[string]string{"q": "1", "sharded": "2"} {
-		r.ok("queue", "set", queue, "--shards", shards, "--rate", "10", "--burst", "11", "--max-leased", "7", "--adapt", "0.05")
+		r.ok("queue", "set", queue, "--shards", shards, "--rate", "10", "--burst", "11", "--max-leased", "7",
+			"--adapt", "0.05")
 		r.ok("push", queue, "x")
 		r.ok("release", firstWord(r.ok("reserve", queue, "--receipts")), "--slow", "0s")
 	}

@@ -112,9 +112,8 @@ func (f durationFlag) Set(text string) error {
 	switch {
 	case err != nil:
 		return usageErrorf("it %s", problemOf(err))
-	case d < 0: // -1 would mean None
-		return usageErrorf("it cannot be negative")
-	case d == 0 && !f.zero, f.max > 0 && d > f.max: // in a job, 0 would mean the queue's default
+	// -1 would mean None, and in a job 0 would mean the queue's default.
+	case d < 0, d == 0 && !f.zero, f.max > 0 && d > f.max:
 		return usageErrorf("it must be %s", f.bounds())
 	}
 	*f.to = d
@@ -126,10 +125,14 @@ func (f durationFlag) bounds() string {
 	if f.zero {
 		lowest = "0s"
 	}
-	if f.max == 0 {
-		return "at least " + lowest
+	text := "at least " + lowest
+	if f.max > 0 {
+		text = "between " + lowest + " and " + duly.FormatDuration(f.max)
 	}
-	return "between " + lowest + " and " + duly.FormatDuration(f.max)
+	if f.none {
+		text += ", or none"
+	}
+	return text
 }
 
 // countFlag is an integer of at least 1.
@@ -159,8 +162,9 @@ func (f countFlag) Set(text string) error {
 		return nil
 	}
 	n, err := strconv.Atoi(text)
-	if errors.Is(err, strconv.ErrRange) && n > 0 {
-		return usageErrorf("it is too large; write a number between 1 and %d", math.MaxInt32)
+	// On some platforms an int is smaller than the largest bound.
+	if most := min(duly.MaxJobsBound, math.MaxInt); n > most || errors.Is(err, strconv.ErrRange) && n > 0 {
+		return usageErrorf("it is too large; write a number between 1 and %d", most)
 	}
 	if err != nil || n < 1 { // in a job, 0 would mean the queue's default
 		if f.none {

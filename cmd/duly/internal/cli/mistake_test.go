@@ -454,6 +454,34 @@ func TestInvalidNumberErrors(t *testing.T) {
 	}
 }
 
+// C15.35: errors name the bounds and the flags of the command, and say which argument is bad.
+func TestErrorsNameBoundsAndFlags(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ok("push", "q", "x")
+	r.ok("topic", "create", "t")
+	for command, want := range map[string]string{
+		"schedule put q n @daily x --jitter -1s":       `--jitter cannot be "-1s": it must be between 0s and 1d;`,
+		"topic set t --keep -1h":                       `--keep cannot be "-1h": it must be at least 1ms, or none;`,
+		"topic set t --keep 0":                         `--keep cannot be "0": it must be at least 1ms, or none;`,
+		"release R --slow -1s":                         `--slow cannot be "-1s": it must be between 0s and 1h;`,
+		"work q --exec true --overload -1s":            `--overload cannot be "-1s": it must be between 1ms and 1h;`,
+		"work q --exec true --drain -1s":               `--drain cannot be "-1s": it must be at least 0s, or none;`,
+		"queue set q --max-jobs 1000000000001":         "it is too large; write a number between 1 and 1000000000000;",
+		"job list q --cursor foo":                      "--cursor is not a cursor; copy it from the list before;",
+		"job list q --state dead --cursor ready:x":     "--cursor belongs to another list;",
+		"topic group create ev!ents mailer":            `topic is "ev!ents", may contain only`,
+		"topic group create events mai!ler":            `group is "mai!ler",`,
+		"queue set q --adapt 0.5":                      "give --rate or --max-leased too, or give --adapt none;",
+		"queue set q --push-url https://crm.test/hook": "give --delivery push, or leave it out;",
+	} {
+		code, out, errs := r.run(strings.Fields(command)...)
+		if code != exitUsage || out != "" || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d, %q, %s; want %s", command, code, out, errs, want)
+		}
+	}
+}
+
 // C15.35: an empty --state, as from an unset shell variable, does not select every state.
 func TestEmptyStateIsRefused(t *testing.T) {
 	t.Parallel()
@@ -511,7 +539,8 @@ func TestBadValuesNameTheBound(t *testing.T) {
 		args []string
 		says string
 	}{
-		{[]string{"push", "q", "x", "--tries", "99999999999999999999"}, "too large; write a number between 1 and 2147483647"},
+		{[]string{"push", "q", "x", "--tries", "99999999999999999999"},
+			"too large; write a number between 1 and 1000000000000"},
 		{[]string{"push", "q", "x", "--id", ""}, "--id cannot be \"\": it is empty"},
 		{[]string{"push", "q", "x", "--order-key", ""}, "--order-key cannot be \"\": it is empty"},
 		{[]string{"topic", "publish", "t", "x", "--key", ""}, "--key cannot be \"\": it is empty"},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -62,9 +63,37 @@ func withFlagNames(cmd *cobra.Command, err error) error {
 			other, rest, _ := strings.Cut(both, " ")
 			problem = "and " + flagNameOf(cmd, other) + " " + rest
 		}
+		problem = setFields.ReplaceAllStringFunc(problem, func(advice string) string { return setFlags(cmd, advice) })
 		text = strings.Replace(text, f.Field+" "+f.Problem, flagNameOf(cmd, f.Field)+" "+problem, 1)
 	}
 	return flagNamedError{err, text}
+}
+
+// setFields matches the advice to set other fields: "set rate or max_leased too", "set adapt to none".
+var setFields = regexp.MustCompile(`\bset ([a-z_]+)(?: or ([a-z_]+))? (?:too\b|to )`)
+
+// setFlags returns such advice with the flags of the command: "give --adapt none". Without these flags
+// it returns the advice unchanged.
+func setFlags(cmd *cobra.Command, advice string) string {
+	fields := setFields.FindStringSubmatch(advice)[1:]
+	text := "give"
+	for i, field := range fields {
+		if field == "" {
+			continue
+		}
+		flag := flagNameOf(cmd, field)
+		if flag == field {
+			return advice
+		}
+		if i > 0 {
+			text += " or"
+		}
+		text += " " + flag
+	}
+	if strings.HasSuffix(advice, "too") {
+		return text + " too"
+	}
+	return text + " "
 }
 
 // flagNameOf returns the command's flag for a field, or the field if there is none.

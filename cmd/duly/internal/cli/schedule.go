@@ -80,7 +80,8 @@ func scheduleFlags(cmd *cobra.Command, s *duly.Schedule) {
 	f.StringVar(&s.Zone, "zone", "", "time `zone` of the expression, like Europe/Berlin (default UTC)")
 	f.Var(timeFlag{&s.Start, time.Local}, "start", "no tick before this time")
 	f.Var(timeFlag{&s.End, time.Local}, "end", "no tick after this time")
-	f.Var(durationFlag{to: &s.Jitter, zero: true}, "jitter", "delay each run by up to this, up to 24h (default 0s)")
+	f.Var(durationFlag{to: &s.Jitter, zero: true, max: duly.MaxJitter}, "jitter",
+		"delay each run by up to this, up to 24h (default 0s)")
 	f.StringVar((*string)(&s.Catchup), "catchup", "",
 		"after an absence: fire the latest missed tick, all, or none; `one|all|none` (default one)")
 	f.Var(durationFlag{to: &s.Window, min: duly.MinWindow, max: duly.MaxWindow}, "window",

@@ -110,7 +110,7 @@ func topicGroupCommand(a *app) *cobra.Command {
 	return a.group("group", "Create or delete a consumer group", topicGroupCreateCommand(a), topicGroupDeleteCommand(a))
 }
 
-const fromHelp = "where to begin, as `from`: start, end, a time or a position"
+const fromHelp = "begin at this `position`: start, end, a time or a position of the topic"
 
 func topicGroupCreateCommand(a *app) *cobra.Command {
 	from := fromFlag{from: duly.FromStart}
@@ -122,9 +122,13 @@ message, which is --from start. With --from end it begins at the next message th
 Handle its messages with duly work TOPIC@GROUP. Change its settings with duly queue set TOPIC@GROUP.`,
 		`  duly topic group create events mailer
   duly topic group create events audit --from end
-  duly topic group create events report --from 2030-01-01T00:00:00Z`,
+  duly topic group create events report --from 2026-01-31T00:00:00Z`,
 		func(ctx context.Context, p *printer, args []string) error {
 			return a.withTopics(ctx, true, func(s *session, topics contract.Topics) error {
+				// The name of the group has the topic's, so the engine could not say which one is bad.
+				if err := contract.ValidateTopic(s.queue(args[0])); err != nil {
+					return err
+				}
 				existed, err := topics.CreateGroup(ctx, s.group(args[0], args[1]), from.from)
 				switch {
 				case err != nil:
@@ -187,7 +191,7 @@ func topicSeekCommand(a *app) *cobra.Command {
 messages again. If it moves forward, it skips messages. Dead messages stay. Receipts of leased messages become
 invalid. A time is written 2030-12-24T18:00:00Z, or 2030-12-24T18:00 in this machine's time zone.`,
 		`  duly topic seek events mailer --to start
-  duly topic seek events mailer --to 2030-01-01T00:00:00Z
+  duly topic seek events mailer --to 2026-01-31T00:00:00Z
   duly topic seek events mailer --to end`,
 		func(ctx context.Context, p *printer, args []string) error {
 			if to.from == "" {
@@ -211,7 +215,7 @@ invalid. A time is written 2030-12-24T18:00:00Z, or 2030-12-24T18:00 in this mac
 
 	cmd.Args = takesArgs("TOPIC", "GROUP")
 	cmd.ValidArgsFunction = a.completeTopics(1)
-	cmd.Flags().Var(&to, "to", "where to continue, as `from`: start, end, a time or a position")
+	cmd.Flags().Var(&to, "to", "continue at this `position`: start, end, a time or a position of the topic")
 	return cmd
 }
 

@@ -123,7 +123,8 @@ func (f *workFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.once, "once", false, "run one job and exit; waits for a job unless --until-empty is set")
 	countVar(flags, &f.max, "max", "exit after this many jobs (default: no limit)")
 	flags.Var(&f.from, "from",
-		"create the group TOPIC@GROUP if it does not exist; it begins at `from`: start, end, a time or a position")
+		"create the group TOPIC@GROUP if it does not exist; it begins at this `position`: start, end, a time "+
+			"or a position of the topic")
 	flags.BoolVar(&f.untilEmpty, "until-empty", false, "exit when no job is due")
 	flags.BoolVar(&f.passURL, "pass-url", false, "pass DULY_URL and DULY_TOKEN to the command")
 	durationVar(flags, &f.snooze, "snooze", "delay of a job whose command exits with 75")
