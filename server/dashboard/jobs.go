@@ -70,7 +70,7 @@ func (d *Dashboard) jobTable(c *route.Call, q duly.QueueRef, list *duly.ListPara
 	v := view.Jobs{
 		Queue: view.Link{Text: q.Name, To: queuePath(q.Namespace, q.Name)}, State: state, Find: actionPath(q, "find"),
 		Rows: make([]view.JobRow, len(page.Jobs)), Examined: page.Examined, Here: here, Filter: fp, Newest: list.Newest,
-		Timed: list.State != duly.StateReady && list.State != duly.StateBlocked, From: from,
+		Timed: contract.SortedByTime(list.State), From: from,
 		Whole: withQuery(here, "fp", fp, "order", order), Once: rand.Text(), Checked: c.Query("select") == "all",
 	}
 	v.When, _ = when(list.State, &duly.JobInfo{})

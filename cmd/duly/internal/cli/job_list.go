@@ -38,7 +38,7 @@ func (f *listFlags) addRange(flags *pflag.FlagSet) {
 
 // check returns a usage error if the jobs of the states have no moment for --from.
 func (f *listFlags) check(states []duly.State) error {
-	if f.from.set && (len(states) > 1 || states[0] == duly.StateReady || states[0] == duly.StateBlocked) {
+	if f.from.set && (len(states) > 1 || !contract.SortedByTime(states[0])) {
 		return usageErrorf("--from needs a --state whose jobs are sorted by time: delayed, leased, dead or done")
 	}
 	return nil
