@@ -18,7 +18,7 @@ func topicStatsTests() []test {
 		{"ListsAreSortedByState", []string{"C12.7", "C12.159", "C4.112"}, Options{}, groupLists},
 		{"ListsBeginAtAMoment", []string{"C12.159", "C4.113", "C4.114", "C4.115"}, Options{}, groupListsFrom},
 		{"EveryLeasedMessageIsListed", []string{"C12.159", "C4.51", "C4.116"}, Options{}, groupListsWhole},
-		{"ListsOfSingleDeliveriesAreWhole", []string{"C12.159", "C4.51", "C4.116"}, Options{}, groupListsSingle},
+		{"EverySingleDeliveryIsListed", []string{"C12.159", "C4.51", "C4.116"}, Options{}, groupListsSingle},
 		{"NamesAreListedInPages", []string{"C12.160"}, Options{}, topicNames},
 		{"CheckCountsMessages", []string{"C12.182"}, Options{}, topicCheckCounts},
 		{"SurveyCoversGroups", []string{"C12.161"}, Options{}, topicSurvey},
