@@ -378,7 +378,7 @@ func TestEveryRouteHasItsDocumentedForm(t *testing.T) {
 		`GET /queues/nowhere`, `GET /queues/mail/peek`, `GET /queues/mail/jobs?state=delayed`,
 		`GET /queues/mail/jobs?state=delayed&bodies=true&limit=1`,
 		`GET /queues/mail/jobs?state=delayed&order=newest&from=2030-01-01T02:30:00%2B01:00`,
-		`GET /queues/mail/jobs?state=delayed&order=latest&from=now`,
+		`GET /queues/mail/jobs?state=delayed&limit=0&order=latest&from=now`,
 		`GET /queues/mail/jobs?state=ready&from=2030-01-01T00:00:00Z`,
 		`GET /queues/mail/jobs/b`, `GET /queues/mail/jobs/x`, `PATCH /queues/mail/jobs/b {"priority":7,"body":""}`,
 		`PATCH /queues/mail/jobs/x {"priority":7}`, `POST /queues/mail/jobs/c/promote`,

@@ -358,7 +358,8 @@ var queries = map[string]query{
 		"Default: start."},
 	"listJobs from": {"string", "A time like 2026-01-31T08:00:00Z. The list begins at the first job of this time or " +
 		"later, newest first at the last job of this time or earlier. The time of a job is when it is due, when its " +
-		"lease ends, or when it became dead or done. Bound: not with ready and blocked. Default: the whole list."},
+		"lease ends, or when it became dead or done. Bound: 1970 to 9999; only delayed, leased, dead and done. " +
+		"Default: the whole list."},
 	"order": {"string", "oldest lists each shard in its order, newest in reverse. Bound: oldest or newest. " +
 		"Default: oldest."},
 	"wait":      {"string", "How long to wait for a first message. Bound: 10m. Default: 0s."},

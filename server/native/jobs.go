@@ -11,18 +11,8 @@ import (
 )
 
 func (a *API) jobs(c *route.Call) error {
-	page, err := c.Page()
+	p, err := readList(c)
 	if err != nil {
-		return err
-	}
-	p := duly.ListParams{PageParams: page}
-	if p.State, err = contract.ParseState(c.Query("state")); err != nil {
-		return err
-	}
-	if p.Bodies, err = boolParam(c, "bodies"); err != nil {
-		return err
-	}
-	if err := readRange(c, &p); err != nil {
 		return err
 	}
 
@@ -47,24 +37,39 @@ func (a *API) jobs(c *route.Call) error {
 	return c.Reply(http.StatusOK, wire.AppendJobs(c.Room(size), list, p.Bodies))
 }
 
-// readRange reads the direction of a list and the moment at which it begins.
-func readRange(c *route.Call, p *duly.ListParams) (err error) {
+// readList reads the parameters of a list. Its error has every bad one.
+func readList(c *route.Call) (p duly.ListParams, err error) {
 	var f contract.BadFields
-	switch c.Query("order") {
+	p.PageParams, err = c.Page()
+	f.Take(err)
+	p.State, err = contract.ParseState(c.Query("state"))
+	f.Take(err)
+	p.Bodies, err = boolParam(c, "bodies")
+	f.Take(err)
+
+	readRange(c, &p, &f)
+	return p, f.Err()
+}
+
+// readRange reads the direction of a list and the moment at which it begins.
+func readRange(c *route.Call, p *duly.ListParams, f *contract.BadFields) {
+	switch order := c.Query("order"); order {
 	case "", "oldest":
 	case "newest":
 		p.Newest = true
 	default:
-		f.Add("order", "must be oldest or newest")
+		f.Add("order", "is %s, must be oldest or newest", contract.Quoted(order))
 	}
 
 	if text := c.Query("from"); text != "" {
+		from, err := time.Parse(time.RFC3339Nano, text)
 		// The zero time would mean no bound.
-		if p.From, err = time.Parse(time.RFC3339Nano, text); err != nil || p.From.IsZero() {
-			f.Add("from", "is not a time since 1970; write it like 2030-12-31T23:59:59.000Z")
+		if err != nil || from.IsZero() {
+			f.Add("from", "is %s, must be a time between 1970 and %s; write it like 2026-01-31T08:00:00Z",
+				contract.Quoted(text), duly.MaxTime.Format(time.RFC3339Nano))
 		}
+		p.From = from
 	}
-	return f.Err()
 }
 
 // pageSize returns the maximum size of a list in bytes, and a likely size for a list without
