@@ -227,6 +227,28 @@ func ExampleRetryAfter() {
 	// 00:01:00 try 2
 }
 
+// AIMD uses few slots at first, and more as long as the service keeps up.
+func ExampleAIMD() {
+	e := dulytest.New(nil)
+	defer e.Close()
+	for range 8 {
+		e.Client().Push(context.Background(), "mail", []byte("hello"))
+	}
+
+	limit := worker.AIMD(1, 64)
+	w := worker.New(e, worker.Config{Concurrency: 64, Limiter: limit, Logger: slog.New(slog.DiscardHandler)})
+	w.Handle("mail", func(context.Context, *worker.Delivery) error {
+		return nil // worker.Overloaded lowers the limit
+	})
+	fmt.Println("begins with", limit.Limit(), "slot")
+	e.Start(w)
+	fmt.Println("uses more after acks:", limit.Limit() > 1)
+
+	// Output:
+	// begins with 1 slot
+	// uses more after acks: true
+}
+
 // Snooze puts a job off without using a try.
 func ExampleSnooze() {
 	e := dulytest.New(nil)
