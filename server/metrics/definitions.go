@@ -72,7 +72,7 @@ var (
 	queueProbing = defineQueue("queue_probing", gauge,
 		"Shards of the queue in probing; absent if its limits do not adapt.")
 	queueTokens = defineQueue("queue_tokens", gauge,
-		"Deliveries that the rate of the queue allows now; absent without a rate, and for queues without series of their own.")
+		"Deliveries that the rate of the queue allows now; absent without a rate. Queues without series of their own have none.")
 
 	queueCounters = []queueCounter{
 		{defineQueue("queue_pushed_total", counter, "Pushes with the outcome created or merged."), ofPushed},
