@@ -157,7 +157,7 @@ the message entered, its position, key and body. If messages between --from and 
 line on standard error has their number.`,
 		`  duly topic tail events
   duly topic tail events --once
-  duly topic tail events --from 2030-01-01T00:00:00Z --limit 100 --json
+  duly topic tail events --from 2026-01-31T00:00:00Z --limit 100 --json
   duly topic tail events --once --bodies > all.ndjson`,
 		func(ctx context.Context, p *printer, args []string) error {
 			if f.bodies && p.json {
