@@ -25,7 +25,7 @@ type Bucket struct {
 }
 
 // Fill refills the bucket for the time up to now. If the clock was set back, it refills nothing and
-// counts from the new time.
+// counts from the new time. A Reserve stores that bucket, so that the next Fill has a time to refill for.
 func (b Bucket) Fill(r duly.Rate, now int64) Bucket {
 	// The rate may have changed, and a smaller bucket can't miss more than it holds. The bound comes
 	// before the refill: otherwise the refill of the excess would delay the next delivery.
@@ -70,12 +70,16 @@ func (b Bucket) Tokens(r duly.Rate, now int64) (tokens int64, next time.Time) {
 	if free := b.Free(r); free > 0 {
 		return int64(free), time.Time{}
 	}
-	return 0, clock.FromMilli(b.OpensAt(r))
+	return 0, clock.FromMilli(min(b.OpensAt(r), duly.MaxTime.UnixMilli()))
 }
 
 // AddTokens adds the tokens of a shard, or of the queue in another pool, to the statistics. Their
 // Tokens are [duly.None] before the first call.
 func AddTokens(st *duly.Stats, tokens int64, next time.Time) {
+	// The wire has no time beyond the year 9999.
+	if next.After(duly.MaxTime) {
+		next = duly.MaxTime
+	}
 	switch {
 	case tokens == duly.None:
 	case st.Tokens == duly.None:

@@ -16,6 +16,7 @@ func rateStatsTests() []test {
 		{"TokensAreTheDeliveriesThatTheRateAllows", []string{"C4.117"}, Options{}, tokensLeft},
 		{"TokensAreNoneWithoutARate", []string{"C4.117"}, Options{}, tokensNone},
 		{"NextTokenIsWhenReserveDelivers", []string{"C4.118"}, Options{}, tokensNext},
+		{"NextTokenHoldsAfterTheClockWasSetBack", []string{"C4.118", "C5.6"}, Options{}, tokensSetBack},
 		{"TokensFollowAChangeOfTheRate", []string{"C4.117", "C4.118"}, Options{}, tokensConfigured},
 		{"ReleaseReturnsNoToken", []string{"C4.117", "C4.118", "C10.9"}, Options{}, tokensReleased},
 		{"TokensIgnorePauseMaxLeasedAndClosings", []string{"C4.120"}, Options{}, tokensHeld},
@@ -105,6 +106,26 @@ func tokensNext(s *scene) {
 			same(q, "the deliveries "+when, len(q.takeAll()), 1)
 		}
 	}
+}
+
+// tokensSetBack sets the clock back while the bucket is empty. The refill counts from the Reserve after
+// that, and not from the time that the clock had before.
+func tokensSetBack(s *scene) {
+	s.configureRate(2, 1)
+	jobs := numbered(8, "j")
+	for i := range jobs {
+		jobs[i].Due = s.now().Add(-2 * time.Hour)
+	}
+	s.pushAll(jobs...)
+	s.take()
+
+	s.Clock.Step(-time.Hour)
+	s.nothing("the bucket is empty")
+	s.checkTokens("after the step", 0, 500*time.Millisecond)
+	s.Advance(499 * time.Millisecond)
+	s.nothing("the next token is a millisecond away")
+	s.Advance(time.Millisecond)
+	same(s, "the deliveries", len(s.takeAll()), 1)
 }
 
 func tokensConfigured(s *scene) {

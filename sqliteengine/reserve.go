@@ -135,8 +135,11 @@ func (r *reserveCall) reserveFrom(t *tx, q *queue) error {
 		return nil
 	}
 
-	// After a step back of the clock, the closing must not last longer than from now on.
+	// After a step back of the clock, the closing must not last longer than from now on, and the rate counts from now.
 	q.closing = q.closing.Clip(t.now)
+	if rate := q.limits().Rate; rate.Limited() && q.bucket.At > t.now && !q.shut(t.now) {
+		q.bucket = q.bucket.Fill(rate, t.now)
+	}
 	r.more = s.more
 	n := min(r.p.Max-len(r.deliveries), q.allowance(t.now))
 	if n == 0 {

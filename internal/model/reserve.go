@@ -102,6 +102,10 @@ func (t *taking) shard(q *queue, s *shard) {
 		if q.serves(t.dispatcher) {
 			// The step may have closed the shard for a time that has passed.
 			s.closing = s.closing.Clip(t.now)
+			// After a step back of the clock, the rate counts from now.
+			if s.bucket.At > t.now && !s.cfg.Paused && !s.closed(t.now) {
+				s.fillBucket(t.now)
+			}
 			places = min(t.left, s.open(t.now))
 		}
 		if s.reader != nil {

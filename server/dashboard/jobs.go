@@ -112,7 +112,7 @@ func parseFrom(text string, s duly.State, now time.Time) (time.Time, error) {
 		return now.Add(d), nil
 	}
 	for _, layout := range []string{momentLayout, time.RFC3339Nano, time.DateTime, time.DateOnly} {
-		if t, err := time.Parse(layout, text); err == nil {
+		if t, err := time.Parse(layout, text); err == nil && !t.IsZero() {
 			return t, nil
 		}
 	}

@@ -343,7 +343,7 @@ func (s *Survey) Collect(ch chan<- prometheus.Metric) {
 		q := &snapshot.Queues[i]
 		s.collectQueue(ch, q.Queue, &q.Stats)
 		gaugeValue(ch, queuePaused, boolValue(q.Paused), q.Queue.Namespace, q.Queue.Name)
-		if q.Rated {
+		if q.Rated && q.Stats.Tokens != duly.None { // the rate may be newer than the stats
 			gaugeValue(ch, queueTokens, float64(q.Stats.Tokens), q.Queue.Namespace, q.Queue.Name)
 		}
 		if q.Stats.Group != nil {

@@ -4,6 +4,7 @@ local bucket = {}
 do
 local taken, filled_at -- of the rate, once it was read
 local changed          -- whether the call has to store it
+local ahead_of_now     -- whether it was filled at a later time, before the clock was set back
 
 bucket.used = false -- whether forget has something to forget
 
@@ -21,6 +22,7 @@ local function fill()
   local b = call('HMGET', tally, 'bucket_taken', 'bucket_at')
   taken, filled_at = math.min(finite(b[1]), burst), finite(b[2])
   local elapsed = now - filled_at
+  ahead_of_now = elapsed < 0
   if elapsed > 0 then taken = taken - elapsed * rate / 1000 end
   taken = math.max(taken, 0)
   filled_at = now
@@ -92,9 +94,10 @@ local function write_bucket()
   call('HSET', tally, 'bucket_taken', string.format('%.17g', taken), 'bucket_at', now_text)
 end
 
--- take counts deliveries against the rate.
+-- take counts deliveries against the rate. After a step back of the clock, it stores the bucket in any case: otherwise
+-- nothing would refill it until the clock has caught up.
 function bucket.take(delivered)
-  if rate == -1 or delivered == 0 then return end
+  if rate == -1 or delivered == 0 and not ahead_of_now then return end
   fill()
   taken = taken + delivered
   write_bucket()
@@ -107,7 +110,7 @@ function bucket.save()
 end
 
 function bucket.forget()
-  taken, filled_at, changed, bucket.used = nil, nil, false, false
+  taken, filled_at, changed, ahead_of_now, bucket.used = nil, nil, false, false, false
 end
 end
 -- @call
