@@ -15,16 +15,17 @@ PLATFORMS ?= darwin/arm64 windows/amd64 linux/arm64
 # -timeout holds per package; the whole of `make test` is meant to take less.
 CORES     := $(shell getconf _NPROCESSORS_ONLN)
 TEST      := $(GO) test -count=1 -vet=off -p $(shell echo $$((($(CORES) * 3 + 1) / 2))) -parallel $(shell echo $$((2 * $(CORES))))
-# The packages whose tests take longest begin first, so that no other one waits for them at the end.
-FIRST     := ./redisengine ./test/chaos ./sqliteengine ./test/conformance
-LONGEST   := $(firstword $(FIRST))
+# The packages whose tests take longest begin first, so that no other one waits for them at the end. The second line
+# has those that mostly wait.
+FIRST     := ./redisengine ./test/chaos ./sqliteengine ./test/conformance ./cmd/duly ./internal/model \
+	./server/lmstfy ./test/bench ./test/service ./redisengine/internal/link ./server
 # Parts with libraries of their own are modules of their own, which ./... leaves out.
 MODULES   := examples/adaptivelimit test/browser
 # Long suites ask for this variable; without it they run their short form.
 LONG      := DULY_LONG=1 $(TEST) -v
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test longest packages race vet modules browser screens fmt prose cross model chaos fuzz mutate bench release release-check clean
+.PHONY: help run build test race vet modules browser screens fmt prose cross model chaos fuzz mutate bench release release-check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -35,15 +36,8 @@ run: build ## build, then serve on the embedded engine in DATA (./duly-data)
 build: ## build the one static binary, bin/duly
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/duly
 
-test: tools-test vet fmt ## everything that must hold: conformance, model, units, the short kills
-	@$(MAKE) --no-print-directory -j3 modules longest packages
-
-# The browser of the modules leaves a core free, and so does the package that takes longest. The other packages
-# use the rest of the machine.
-longest:
-	nice -n 3 $(TEST) -timeout 20m $(LONGEST)
-packages:
-	nice -n 10 $(TEST) -timeout 20m $(wordlist 2,9,$(FIRST)) $$($(GO) list ./... | grep -v '/$(notdir $(LONGEST))$$')
+test: tools-test vet fmt modules ## everything that must hold: conformance, model, units, the short kills
+	$(TEST) -timeout 20m $(FIRST) ./...
 
 # The translated SQLite works in memory that is not Go's, which the race detector
 # does not watch: to instrument it finds nothing and takes eight times the time.
