@@ -53,8 +53,10 @@ func TestOrderOfJobs(t *testing.T) {
 	}
 
 	for query, want := range map[string]string{
-		"delayed?from=yesterday": "write a time in UTC like", "delayed?from=0001-01-01": "write a time in UTC like", "delayed?from=1969-01-01": "must be between 1970",
-		"ready?from=10m": "needs the state delayed",
+		"delayed?from=yesterday":  "write a time in UTC like",
+		"delayed?from=0001-01-01": "write a time in UTC like",
+		"delayed?from=1969-01-01": "must be between 1970",
+		"ready?from=10m":          "needs the state delayed",
 	} {
 		if a := b.get("/ui/n/shop/q/mail/" + query); a.status != 400 || !strings.Contains(a.body, want) {
 			t.Errorf("%s has the status %d and not the text %q", query, a.status, want)
