@@ -84,14 +84,16 @@ func ValidateList(p *duly.ListParams) error {
 }
 
 func checkListFrom(p *duly.ListParams, f *BadFields) {
+	// The bounds hold for what is left of From, so that the error does not name a time within them.
+	from := p.From.UTC().Truncate(time.Millisecond)
 	switch {
 	case !SortedByTime(p.State):
 		f.Add("from", "needs the state delayed, leased, dead or done, because %s jobs are not sorted by time; leave it out",
 			p.State)
-	case p.From.Before(time.Unix(0, 0)) || p.From.After(duly.MaxTime):
-		f.Add("from", "is %s, must be between 1970 and %s", tickText(p.From), tickText(duly.MaxTime))
+	case from.Before(time.Unix(0, 0)) || from.After(duly.MaxTime):
+		f.Add("from", "is %s, must be between 1970 and %s", tickText(from), tickText(duly.MaxTime))
 	default:
-		p.From = p.From.UTC().Truncate(time.Millisecond)
+		p.From = from
 	}
 }
 
