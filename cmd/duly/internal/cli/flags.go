@@ -354,7 +354,11 @@ func boundedDelayVar(f *pflag.FlagSet, to **time.Duration, longest time.Duration
 }
 
 // textFlag is a text that is not empty. A shell turns an unset variable into an empty text.
-type textFlag struct{ to *string }
+type textFlag struct {
+	to   *string
+	kind string // the type in the help
+	fix  string // what to write instead of an empty text
+}
 
 // String implements pflag.Value.
 func (f textFlag) String() string {
@@ -365,41 +369,26 @@ func (f textFlag) String() string {
 }
 
 // Type implements pflag.Value.
-func (f textFlag) Type() string { return "string" }
+func (f textFlag) Type() string { return f.kind }
 
 // Set implements pflag.Value.
 func (f textFlag) Set(text string) error {
 	if text == "" {
-		return usageErrorf("it is empty; leave the flag out, or write a text")
+		return usageErrorf("%s", f.fix)
 	}
 	*f.to = text
 	return nil
 }
 
 // textVar adds a flag for a text that is not empty.
-func textVar(f *pflag.FlagSet, to *string, name, usage string) { f.Var(textFlag{to}, name, usage) }
-
-// stateFlag is the state of a job. An empty one, as from an unset shell variable, would mean any state.
-type stateFlag struct{ to *string }
-
-// String implements pflag.Value.
-func (f stateFlag) String() string { return "" }
-
-// Type implements pflag.Value.
-func (f stateFlag) Type() string { return "state" }
-
-// Set implements pflag.Value.
-func (f stateFlag) Set(text string) error {
-	if text == "" {
-		return usageErrorf("write one of %s, or leave the flag out", strings.Join(stateNames(), ", "))
-	}
-	*f.to = text
-	return nil
+func textVar(f *pflag.FlagSet, to *string, name, usage string) {
+	f.Var(textFlag{to, "string", "it is empty; leave the flag out, or write a text"}, name, usage)
 }
 
-// stateVar adds the flag for the state of jobs.
+// stateVar adds the flag for the state of jobs. An empty one would mean any state.
 func stateVar(cmd *cobra.Command, to *string, usage string) {
-	cmd.Flags().Var(stateFlag{to}, "state", usage)
+	fix := "write one of " + strings.Join(stateNames(), ", ") + ", or leave the flag out"
+	cmd.Flags().Var(textFlag{to, "state", fix}, "state", usage)
 	completeValues(cmd, "state", stateNames()...)
 }
 

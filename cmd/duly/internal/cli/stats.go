@@ -10,6 +10,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/cmd/duly/internal/top"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/adaptive"
 	"github.com/dulymq/duly/internal/wire"
 )
 
@@ -104,7 +105,8 @@ func (p *printer) limits(q *wire.Queue) {
 	if q.Config.Closing != (duly.Closing{}) {
 		t.add(txt("closed"), cell{p.closing(&q.Config.Closing), yellow})
 	}
-	if most := bound(q, q.Config.MaxLeased); most > 0 {
+	config := inForce(q)
+	if most := int64(config.MaxLeased); most > 0 {
 		leased := cell{countText(q.Stats.Sizes.Leased) + " of " + countText(most), plain}
 		if q.Stats.Sizes.Leased >= most {
 			leased.style = yellow
@@ -112,7 +114,7 @@ func (p *printer) limits(q *wire.Queue) {
 		t.add(txt("leased"), leased)
 	}
 	if q.Config.Rate.Limited() && q.Stats.Tokens != duly.None {
-		t.add(txt("tokens"), p.tokens(q))
+		t.add(txt("tokens"), p.tokens(&q.Stats, config.Rate.Burst))
 	}
 	if text := top.LimitText(&q.Stats, contract.ThrottleOf(q.Config)); text != "" {
 		if q.Stats.Probing > 0 {
@@ -126,22 +128,22 @@ func (p *printer) limits(q *wire.Queue) {
 	}
 }
 
-// bound returns the burst or max leased that a queue enforces now. The factors of several shards differ,
-// so their bound is the configured one.
-func bound(q *wire.Queue, configured int) int64 {
-	if f := q.Stats.Factor; f > 0 && q.Config.Shards == 1 && configured > 0 {
-		return max(1, int64(f*float64(configured)))
+// inForce returns the configuration with the limits that a queue enforces now. The factors of several
+// shards differ, so their limits are the configured ones.
+func inForce(q *wire.Queue) duly.QueueConfig {
+	if q.Stats.Factor == 0 || q.Config.Shards > 1 {
+		return q.Config
 	}
-	return int64(configured)
+	return (&adaptive.State{Factor: q.Stats.Factor}).Apply(q.Config)
 }
 
 // tokens returns how many deliveries the rate allows now, and when it allows the next one.
-func (p *printer) tokens(q *wire.Queue) cell {
-	text := countText(q.Stats.Tokens) + " of " + countText(bound(q, q.Config.Rate.Burst))
-	if q.Stats.Tokens > 0 {
+func (p *printer) tokens(s *duly.Stats, burst int) cell {
+	text := countText(s.Tokens) + " of " + countText(int64(burst))
+	if s.Tokens > 0 {
 		return txt(text)
 	}
-	return cell{text + ", next " + relative(q.Stats.NextToken, p.now()), yellow}
+	return cell{text + ", next " + relative(s.NextToken, p.now()), yellow}
 }
 
 // sizes prints the sizes of a queue by state.
