@@ -65,7 +65,7 @@ func TestRedisErrorsAreOneLineWithAHint(t *testing.T) {
 			[]string{"duly: unavailable: ", "write redis:// instead of rediss://"}},
 		{"redis://" + tls.Addr() + quick, exitFailed, []string{"duly: unavailable: ", "write rediss:// if it speaks TLS"}},
 		{old.URL(), exitFailed, []string{"duly: unsupported: ", "6.2.14", "needs Redis 7.0"}},
-		{replica.URL() + quick, exitFailed, []string{"duly: unavailable: ", "the server is a replica",
+		{replica.URL() + "?retry=10ms", exitFailed, []string{"duly: unavailable: ", "the server is a replica",
 			"connect to the primary"}},
 		{locked.UserURL("less"), exitFailed, []string{"duly: forbidden: ", "lacks rights (hset", "ACL SETUSER"}},
 		{locked.UserURL("elsewhere"), exitFailed, []string{"duly: forbidden: ", "keys under the prefix duly", "ACL SETUSER"}},
