@@ -34,18 +34,21 @@ column is its last error.
 or later, with --newest at the last one that became dead then or earlier. A duration such as 10m is 10 minutes ago. For
 the jobs of the last 10 minutes, leave out --newest.
 
+`+whereHelp+`
+
 --groups counts the jobs by their errors, the largest group first. It ignores numbers, IDs, addresses and quoted texts.
 FIRST and LAST are the times when the first and the last job of a group became dead. TRIES is the attempt at which they
 did. With --json, a line per group has the pattern of its errors, and samples.`,
 		`  duly dead list emails
   duly dead list emails --newest --limit 10
   duly dead list emails --from 2026-01-31T10:00:00Z
+  duly dead list emails --where 'error~timeout attempt>=3'
   duly dead list emails --groups
   duly dead list emails --groups --json | jq -r '[.count, .pattern] | @tsv'
   duly dead list emails --limit none --json | jq -r .last_error`,
 		func(ctx context.Context, p *printer, args []string) error {
-			if groups && (f.cursor != "" || f.bodies || f.newest || f.from.set) {
-				return usageErrorf("--groups counts all dead jobs; leave out --cursor, --bodies, --newest and --from")
+			if groups && (f.cursor != "" || f.bodies || f.newest || f.from.set || f.where != "") {
+				return usageErrorf("--groups counts all dead jobs; leave out --cursor, --bodies, --newest, --from and --where")
 			}
 			return a.withEngine(ctx, func(s *session) error {
 				if groups {
@@ -58,7 +61,7 @@ did. With --json, a line per group has the pattern of its errors, and samples.`,
 	cmd.Args = takesArgs("QUEUE")
 	cmd.ValidArgsFunction = a.completeQueues(1)
 	f.add(cmd.Flags())
-	f.addRange(cmd.Flags())
+	f.addChoice(cmd.Flags())
 	cmd.Flags().BoolVar(&groups, "groups", false, "count the jobs by their errors; --limit is the number of groups")
 	return cmd
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
+	"github.com/dulymq/duly/server/jobfilter"
 )
 
 // listFlags are the flags of a list of jobs.
@@ -22,6 +23,7 @@ type listFlags struct {
 	bodies bool
 	newest bool
 	from   momentFlag
+	where  string
 }
 
 func (f *listFlags) add(flags *pflag.FlagSet) {
@@ -30,10 +32,11 @@ func (f *listFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.bodies, "bodies", false, "show the bodies too")
 }
 
-// addRange adds the flags for the direction of the list and for the moment at which it begins.
-func (f *listFlags) addRange(flags *pflag.FlagSet) {
+// addChoice adds the flags that choose jobs: the direction of the list, the moment at which it begins, and conditions.
+func (f *listFlags) addChoice(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.newest, "newest", false, "reverse the order of each shard, such as its newest dead job first")
 	flags.Var(&f.from, "from", "begin at this `time`, day, or duration from now, such as 10m")
+	flags.StringVar(&f.where, "where", "", "only jobs that meet these `conditions`, such as 'error~timeout priority>=5'")
 }
 
 // check returns a usage error if the jobs of the states have no moment for --from.
@@ -82,10 +85,23 @@ func (f *momentFlag) in(state duly.State, now time.Time) time.Time {
 	return now.Add(f.apart)
 }
 
+// whereHelp is the part of a help text about --where.
+const whereHelp = `--where prints only the jobs that meet all conditions. A condition is a field, an operator and a value, and a - before
+it means that it does not hold. The value of error~"no route" is in quotes because it has a space. The fields are:
+
+  id, key, merge, error, body, result, header.NAME        ~ contains a text, : is equal
+  priority, attempt, tries, failures, stalls, size        >= <= > < : a number; size may have a unit such as 64KiB
+  pushed, due, expires, finished, lease                   >= <= > < : a time or a day in UTC
+  age                                                     >= <= > < : a duration since the push, such as 10m
+  fp                                                      : a group of duly dead list --groups
+
+No index serves these conditions, so the command examines every job of the list.`
+
 func jobListCommand(a *app) *cobra.Command {
 	return a.jobList("list QUEUE", `  duly job list emails
   duly job list emails --state delayed --limit 20
   duly job list emails --state dead --newest --from 10m
+  duly job list emails --where 'header.tenant:acme -key:"account 9" age>10m'
   duly job list emails --state dead --limit none --bodies --json > dead.ndjson`)
 }
 
@@ -112,6 +128,8 @@ at the first job whose WHEN is this time or later, with --newest at the last one
 duration such as 10m is 10 minutes ago for dead and done jobs, and in 10 minutes for delayed and leased jobs. So
 --newest --from 10m lists the jobs that died 10 minutes ago or earlier. For the last 10 minutes, leave out --newest.
 
+`+whereHelp+`
+
 If there are more jobs than --limit, a line on standard error has their number and the flags for the next list.`,
 		examples,
 		func(ctx context.Context, p *printer, args []string) error {
@@ -133,7 +151,7 @@ If there are more jobs than --limit, a line on standard error has their number a
 	cmd.ValidArgsFunction = a.completeQueues(1)
 	stateVar(cmd, &state, "list only this `state`: delayed, ready, blocked, leased, dead or done")
 	f.add(cmd.Flags())
-	f.addRange(cmd.Flags())
+	f.addChoice(cmd.Flags())
 	return cmd
 }
 
@@ -141,7 +159,7 @@ If there are more jobs than --limit, a line on standard error has their number a
 func (a *app) listJobs(
 	ctx context.Context, p *printer, s *session, queue string, states []duly.State, f listFlags,
 ) error {
-	l := jobLister{session: s, queue: s.queue(queue), states: states, newest: f.newest}
+	l := jobLister{session: s, queue: s.queue(queue), states: states, newest: f.newest, where: f.where}
 	if f.from.set {
 		// The hint for the next list has milliseconds, and both lists must begin at the same moment.
 		l.from = f.from.in(states[0], p.now()).Truncate(time.Millisecond)
@@ -149,6 +167,10 @@ func (a *app) listJobs(
 	if err := l.resume(f.cursor); err != nil {
 		return err
 	}
+	if err := a.filter(ctx, &l, f.where); err != nil {
+		return err
+	}
+	defer l.examined.end()
 
 	t := p.jobTable()
 	found := 0
@@ -170,6 +192,7 @@ func (a *app) listJobs(
 		if left > 0 {
 			left -= len(page.Jobs)
 		}
+		l.examined.end() // the rows are printed in its place
 		if err := p.jobs(t, page, f.bodies); err != nil {
 			return err
 		}
@@ -180,18 +203,46 @@ func (a *app) listJobs(
 		return err
 	}
 
-	// An unknown queue looks like an empty one. A list that continues has found the queue before.
 	if found == 0 && f.cursor == "" {
-		if err := a.mustExist(ctx, s, queue); err != nil {
+		if err := a.noteNoJobs(ctx, &l); err != nil {
 			return err
 		}
-		where := ""
-		if f.from.set {
-			where = " in this range"
-		}
-		a.noteOnTerminal("there are no %sjobs%s in %s", stateText(states), where, queue)
 	}
-	return a.noteMoreJobs(ctx, &l, found, f.cursor == "" && !f.from.set)
+	return a.noteMoreJobs(ctx, &l, found, f.cursor == "" && !f.from.set && l.filter.Empty())
+}
+
+// noteNoJobs notes that a list is empty. An unknown queue looks like an empty one, and is an error. A list that continues
+// has found the queue before.
+func (a *app) noteNoJobs(ctx context.Context, l *jobLister) error {
+	if err := a.mustExist(ctx, l.session, l.queue.Name); err != nil {
+		return err
+	}
+	where := ""
+	if !l.from.IsZero() {
+		where = " in this range"
+	}
+	if !l.filter.Empty() {
+		where += " that meet the conditions"
+	}
+	a.noteOnTerminal("there are no %sjobs%s in %s", stateText(l.states), where, l.queue.Name)
+	return nil
+}
+
+// filter makes a list examine its jobs by conditions. On a terminal it shows the progress.
+func (a *app) filter(ctx context.Context, l *jobLister, where string) (err error) {
+	if l.filter, err = jobfilter.Parse(where, a.env.Clock.Now()); err != nil || l.filter.Empty() {
+		return err
+	}
+
+	// The total is only for the progress, so an error of Stats leaves it out.
+	total := int64(0)
+	if stats, err := l.session.Stats(ctx, l.queue); err == nil && l.from.IsZero() && l.index == 0 && l.after == "" {
+		for _, state := range l.states {
+			total += *stats.Sizes.Of(state)
+		}
+	}
+	l.clock, l.examined = a.env.Clock, a.newProgress("examine", total)
+	return nil
 }
 
 // noteMoreJobs prints on standard error how many jobs a list left out, and the cursor to
@@ -199,7 +250,7 @@ func (a *app) listJobs(
 // began at the start.
 func (a *app) noteMoreJobs(ctx context.Context, l *jobLister, found int, fromStart bool) error {
 	cursor := l.cursor()
-	for more := false; !more; { // an empty page may have a next page
+	for more := !l.ended() && !l.filter.Empty(); !more; { // an empty page may have a next page
 		if l.ended() {
 			return nil
 		}
@@ -211,7 +262,7 @@ func (a *app) noteMoreJobs(ctx context.Context, l *jobLister, found int, fromSta
 		more = len(page.Jobs) > 0
 	}
 
-	view := moreView{Newest: l.newest, From: stamp(l.from), Cursor: cursor}
+	view := moreView{Newest: l.newest, From: stamp(l.from), Cursor: cursor, Where: l.where}
 
 	// The number is only a courtesy, so an error of Stats leaves it out.
 	if stats, err := l.session.Stats(ctx, l.queue); err == nil && fromStart {
@@ -238,6 +289,9 @@ func (a *app) noteMoreJobs(ctx context.Context, l *jobLister, found int, fromSta
 	if view.From != "" {
 		flags += "--from " + view.From + " "
 	}
+	if view.Where != "" {
+		flags += "--where " + shellQuote(view.Where) + " "
+	}
 	a.note("… %smore (--limit none, %s--cursor %s)", count, flags, cursor)
 	return nil
 }
@@ -247,6 +301,7 @@ type moreView struct {
 	Jobs   int64  `json:"jobs,omitempty"` // 0 if it is unknown
 	Newest bool   `json:"newest,omitempty"`
 	From   string `json:"from,omitempty"` // a time, also if the flag was a duration
+	Where  string `json:"where,omitempty"`
 	Cursor string `json:"cursor"`
 }
 
@@ -259,6 +314,11 @@ type jobLister struct {
 	from    time.Time // zero for no bound
 	index   int       // index of the current state
 	after   string    // the engine's cursor in the current state
+
+	filter   *jobfilter.Filter // conditions on the jobs, never nil
+	where    string            // the same as text
+	clock    duly.Clock
+	examined *progress // nil without conditions or a terminal
 }
 
 // resume continues at a cursor of an earlier list.
@@ -296,7 +356,7 @@ func (l *jobLister) next(ctx context.Context, n int, bodies bool) (duly.ListPage
 		State: l.states[l.index], PageParams: duly.PageParams{Cursor: l.after, Limit: n}, Bodies: bodies,
 		Newest: l.newest, From: l.from,
 	}
-	page, err := l.session.List(ctx, l.queue, params)
+	page, err := l.page(ctx, params)
 	if err != nil {
 		return page, err
 	}
@@ -307,6 +367,20 @@ func (l *jobLister) next(ctx context.Context, n int, bodies bool) (duly.ListPage
 	}
 	return page, nil
 }
+
+// page returns a page of the jobs that meet the conditions.
+func (l *jobLister) page(ctx context.Context, params duly.ListParams) (duly.ListPage, error) {
+	if l.filter.Empty() {
+		return l.session.List(ctx, l.queue, params)
+	}
+	params.Bodies = params.Bodies || l.filter.Bodies()
+	found, err := jobfilter.Page(ctx, l.session, l.clock, l.queue, params, filterBudget, l.filter.Match)
+	l.examined.add(int64(found.Examined), 0)
+	return found.ListPage, err
+}
+
+// filterBudget is the time after which a list with conditions prints what it has found.
+const filterBudget = 200 * time.Millisecond
 
 // stateText returns the state of a list of one state, with a space.
 func stateText(states []duly.State) string {

@@ -413,6 +413,66 @@ func TestListNewestAndFrom(t *testing.T) {
 	}
 }
 
+// C15.61: --where lists only the jobs that meet all conditions, over all pages of the engine.
+func TestListWhere(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var jobs []duly.Job
+	for i := range 1200 {
+		jobs = append(jobs, duly.Job{
+			Queue: "q", ID: fmt.Sprint("j", i), Priority: i % 7, Body: []byte(fmt.Sprint("order ", i)),
+			Headers: map[string]string{"tenant": fmt.Sprint(i % 600)},
+		})
+	}
+	for batch := range slices.Chunk(jobs, duly.MaxBatch) {
+		if _, err := r.engine.Push(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	list := func(args ...string) string { return listedIDs(r.ok(append([]string{"job", "list", "q"}, args...)...)) }
+	for where, want := range map[string]string{
+		"header.tenant:17":               "j17 j617", // by priority
+		"header.tenant:17 priority>=2":   "j17",
+		`body~"order 119" -id:j119`:      "j1196 j1195 j1194 j1193 j1192 j1199 j1191 j1198 j1190 j1197",
+		"id:j1199":                       "j1199",
+		"age>1m":                         "",
+		"error~x":                        "",
+		"priority<2 header.tenant:3":     "j603",
+		"-priority>0 header.tenant:7":    "j7",
+		"id~119 id~9 size:10 priority:1": "j1191 j1198",
+	} {
+		if got := list("--where", where, "--limit", "none"); got != want {
+			t.Errorf("%s: listed %q, want %q", where, got, want)
+		}
+	}
+
+	// A list with conditions stops at its limit, and its hint continues it.
+	var got []string
+	args := []string{"--where", "header.tenant:17", "--limit", "1"}
+	for range 3 {
+		_, out, errs := r.run(append([]string{"job", "list", "q"}, args...)...)
+		got = append(got, listedIDs(out))
+		_, hint, more := strings.Cut(errs, "--where header.tenant:17 --cursor ")
+		if !more {
+			break
+		}
+		args = append(args[:4], "--cursor", strings.TrimSuffix(strings.TrimSpace(hint), ")"))
+	}
+	if want := []string{"j17", "j617"}; !slices.Equal(slices.DeleteFunc(got, func(s string) bool { return s == "" }), want) {
+		t.Errorf("the pages have %q, want %q", got, want)
+	}
+
+	for _, args := range []string{"job list q --where timeout", "dead list q --where priority~x", "jobs q --where owner:me"} {
+		if code, _, errs := r.run(strings.Fields(args)...); code == 0 || !strings.Contains(errs, "where") {
+			t.Errorf("%s: exit %d, %s", args, code, errs)
+		}
+	}
+	if code, _, errs := r.run("dead", "list", "q", "--groups", "--where", "error~x"); code != exitUsage {
+		t.Errorf("--groups --where: exit %d, %s", code, errs)
+	}
+}
+
 // listedIDs returns the first column of a table without its header.
 func listedIDs(table string) string {
 	var ids []string
