@@ -37,6 +37,7 @@ func adaptTests() []test {
 		{"EachChangeIsLogged", []string{"C18.57"}, one, adaptLogged},
 		{"TokensFollowTheFactor", []string{"C4.119", "C18.24", "C18.26"}, one, tokensAdapted},
 		{"TokensFollowTheFactorInProbing", []string{"C4.119", "C4.120"}, one, tokensInProbing},
+		{"ExplainNamesTheProbe", []string{"C4.129", "C4.127"}, one, explainProbing},
 		{"ProbingClosesTheOtherShards", []string{"C18.53", "C18.54"}, Options{}, adaptShards},
 	}
 }

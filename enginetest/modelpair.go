@@ -270,6 +270,15 @@ func (p *pair) get(at queueSpec, id string) {
 		return infoText(info), err
 	})
 	p.find(at.ref().Namespace, id)
+	p.explain(at, id)
+}
+
+// explain compares what holds one job back.
+func (p *pair) explain(at queueSpec, id string) {
+	p.both(fmt.Sprintf("explain %s of %s", id, at), func(s side) (string, error) {
+		x, err := contract.ExplainerOf(s.in(at.ref().Namespace)).Explain(p.ctx, at.ref(), id)
+		return explanationText(x), err
+	})
 }
 
 // find compares the jobs with an ID in all queues of a namespace.

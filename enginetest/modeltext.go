@@ -124,4 +124,13 @@ func statsLine(st duly.Stats) string {
 		moment(st.NextToken))
 }
 
+func explanationText(x contract.Explanation) string {
+	text := fmt.Sprintf("%s at %s", x.State, moment(x.Now))
+	for _, f := range x.Facts {
+		text += fmt.Sprintf("\n  %s %s %q used %d of %d, count %d more %t, holder %s %s %s", f.Code, moment(f.At), f.Cause,
+			f.Used, f.Limit, f.Count, f.More, f.Holder.ID, f.Holder.State, moment(f.Holder.At))
+	}
+	return text
+}
+
 func namesText(names []string) string { return strings.Join(slices.Clone(names), " ") }

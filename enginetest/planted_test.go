@@ -109,6 +109,7 @@ type plantedBug struct {
 	update    func(*duly.Update)
 	list      func(duly.ListParams, *duly.ListPage)
 	stats     func(*duly.Stats)
+	fact      func(*contract.Fact)
 	requeue   func(*duly.RequeueParams)
 	configure func(*duly.QueueConfig)
 	purge     func(n int) int
@@ -182,6 +183,23 @@ func plantedBugs() []plantedBug {
 		}},
 		{name: "BeginsAfterTheMoment", list: func(p duly.ListParams, page *duly.ListPage) {
 			page.Jobs = slices.DeleteFunc(page.Jobs, func(j duly.JobInfo) bool { return momentOf(&j).Equal(p.From) })
+		}},
+		{name: "ExplainsAMillisecondLate", skewed: "explain", skew: -time.Millisecond},
+		{name: "CountsOneMoreBehind", fact: func(f *contract.Fact) {
+			if f.Code == contract.FactBehind {
+				f.Count++
+			}
+		}},
+		{name: "ForgetsTheHolder", fact: func(f *contract.Fact) { f.Holder = contract.Holder{} }},
+		{name: "TakesASnoozeForARetry", fact: func(f *contract.Fact) {
+			if f.Cause == contract.DelayedBySnooze {
+				f.Cause = contract.DelayedByRetry
+			}
+		}},
+		{name: "ForgetsTheNextLeaseEnd", fact: func(f *contract.Fact) {
+			if f.Code == contract.FactMaxLeased {
+				f.At = time.Time{}
+			}
 		}},
 		{name: "SwapsTwoResults", pushed: func(r []duly.PushResult) {
 			if len(r) == 3 {
@@ -349,6 +367,17 @@ func (b *buggy) Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobIn
 		b.bug.info(&info)
 	}
 	return info, err
+}
+
+func (b *buggy) Explain(ctx context.Context, q duly.QueueRef, id string) (contract.Explanation, error) {
+	defer b.misread("explain")()
+	x, err := b.Engine.Explain(ctx, q, id)
+	for i := range x.Facts {
+		if b.bug.fact != nil {
+			b.bug.fact(&x.Facts[i])
+		}
+	}
+	return x, err
 }
 
 func (b *buggy) GetJobs(

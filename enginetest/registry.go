@@ -50,6 +50,7 @@ func subjects() []subject {
 		{"MergeRunning", mergeRunningTests()},
 		{"Inspect", inspectTests()},
 		{"Find", findTests()},
+		{"Explain", explainTests()},
 		{"Stats", slices.Concat(statsTests(), rateStatsTests())},
 		{"List", listTests()},
 		{"ListNewest", listNewestTests()},

@@ -281,6 +281,15 @@ func (e *sharded) Find(ctx context.Context, namespace, id string) (found contrac
 	return found, nil
 }
 
+// Explain implements contract.Explainer.
+func (e *sharded) Explain(ctx context.Context, q duly.QueueRef, id string) (contract.Explanation, error) {
+	x, err := contract.ExplainerOf(e.Engine).Explain(ctx, q, e.known(q, id))
+	for i := range x.Facts {
+		x.Facts[i].Holder.ID = e.original(x.Facts[i].Holder.ID)
+	}
+	return x, err
+}
+
 // aliasesOf returns an ID and its aliases in all queues of a namespace.
 func (f *aliases) aliasesOf(namespace, id string) []string {
 	f.mu.Lock()

@@ -34,6 +34,7 @@ var (
 	_ contract.Engine     = (*Engine)(nil)
 	_ contract.Surveyor   = (*Engine)(nil)
 	_ contract.Finder     = (*Engine)(nil)
+	_ contract.Explainer  = (*Engine)(nil)
 	_ contract.Namespacer = (*Engine)(nil)
 )
 

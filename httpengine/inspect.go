@@ -40,6 +40,19 @@ func (e *Engine) Find(ctx context.Context, namespace, id string) (contract.Found
 	})
 }
 
+// Explain implements contract.Explainer.
+func (e *Engine) Explain(ctx context.Context, q duly.QueueRef, id string) (contract.Explanation, error) {
+	if err := contract.ValidateExplain(q, id); err != nil {
+		return contract.Explanation{}, err
+	}
+	if err := e.beginJob(q, id); err != nil {
+		return contract.Explanation{}, err
+	}
+	defer e.calls.Done()
+	r := request{method: "GET", path: e.jobPath(q, id) + "/why", max: maxJobs}
+	return fetch(ctx, e.link, r, wire.ExplainForm.ReadAnswer)
+}
+
 // GetJobs implements contract.Inspector, with one request.
 func (e *Engine) GetJobs(
 	ctx context.Context, q duly.QueueRef, ids []string, bodies bool,

@@ -108,6 +108,10 @@ func TestCloseWaitsForCalls(t *testing.T) {
 			_, err := e.Queues(ctx, "", duly.PageParams{})
 			return err
 		},
+		"explain": func(ctx context.Context, e *httpengine.Engine) error {
+			_, err := e.Explain(ctx, q, "x")
+			return err
+		},
 		"find": func(ctx context.Context, e *httpengine.Engine) error {
 			_, err := e.Find(ctx, "", "x")
 			return err

@@ -102,6 +102,16 @@ func (t *tracedEngine) Survey(ctx context.Context, namespace string, p duly.Page
 	return contract.SurveyorOf(t.Engine).Survey(ctx, namespace, p)
 }
 
+// Find implements contract.Finder.
+func (t *tracedEngine) Find(ctx context.Context, namespace, id string) (contract.Found, error) {
+	return contract.FinderOf(t.Engine).Find(ctx, namespace, id)
+}
+
+// Explain implements contract.Explainer.
+func (t *tracedEngine) Explain(ctx context.Context, q duly.QueueRef, id string) (contract.Explanation, error) {
+	return contract.ExplainerOf(t.Engine).Explain(ctx, q, id)
+}
+
 // isUntraced reports whether a job has no trace context.
 func isUntraced(j duly.Job) bool {
 	for name := range j.Headers {

@@ -351,6 +351,22 @@ func TestTracedEnginePassesASurvey(t *testing.T) {
 	}
 }
 
+func TestTracedEnginePassesAnExplain(t *testing.T) {
+	t.Parallel()
+	e := engine(t)
+	if _, err := e.Push(t.Context(), []duly.Job{{Queue: "q", ID: "a"}, {Queue: "q", ID: "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	x, err := contract.ExplainerOf(otelduly.Engine(e)).Explain(t.Context(), duly.Q("q"), "b")
+	if err != nil || len(x.Facts) != 1 || x.Facts[0].Code != contract.FactBehind {
+		t.Errorf("the explanation is %+v, %v", x, err)
+	}
+	if _, err := contract.ExplainerOf(otelduly.Engine(surveyEngine{e})).Explain(t.Context(), duly.Q("q"), "b"); !errors.Is(
+		err, duly.ErrUnsupported) {
+		t.Errorf("an engine without Explain returns %v, want unsupported", err)
+	}
+}
+
 func TestTracedEngineHasTopicsIfTheEngineHas(t *testing.T) {
 	t.Parallel()
 	e := model.New(model.Config{})

@@ -101,8 +101,8 @@ func TestConformanceByEval(t *testing.T) {
 	case testing.Short():
 		s.Subjects = []string{"Reserve", "Settle"}
 	case !long():
-		s.Subjects = []string{"Push", "Reserve", "Settle", "Slow", "Adapt", "OrderKey", "Merge", "Requeue", "Maintenance",
-			"TokenLimits", "TopicReserve", "TopicSettle", "TopicOrder", "ScheduleFire", "ScheduleWake"}
+		s.Subjects = []string{"Push", "Reserve", "Settle", "Slow", "Adapt", "OrderKey", "Merge", "Requeue", "Explain",
+			"Maintenance", "TokenLimits", "TopicReserve", "TopicSettle", "TopicOrder", "ScheduleFire", "ScheduleWake"}
 	}
 	s.Run(t)
 }
@@ -124,8 +124,8 @@ func TestClusterConformance(t *testing.T) {
 	case testing.Short():
 		s.Subjects = []string{"Shards", "Concurrency"}
 	case !long():
-		s.Subjects = []string{"Shards", "Batch", "Suspect", "Limits", "Merge", "Order", "OrderKey", "Maintenance", "Slow", "Adapt",
-			"Concurrency"}
+		s.Subjects = []string{"Shards", "Batch", "Suspect", "Limits", "Merge", "Order", "OrderKey", "Explain", "Maintenance", "Slow",
+			"Adapt", "Concurrency"}
 	}
 	neverAcrossSlots(t)
 	s.Run(t)

@@ -24,7 +24,7 @@ import (
 // test makes each script reach its limit, and fails for a script that is not in this map.
 var largest = map[string]int{
 	"push": 1000, "reserve": 1000, "settle": 1000, "extend": 1000, "step": 1000, "requeue": 1000, "purge": 1000,
-	"peek": 1000, "list": 1000, "stats": 1000, "token_list": 1000, "placement_list": 1000, "target_list": 1000,
+	"peek": 1000, "list": 1000, "stats": 1000, "explain": 1000, "token_list": 1000, "placement_list": 1000, "target_list": 1000,
 	"look": 1, "overdue": 1, "idle": 12, // these scripts read the first entries or the counters of each shard
 	"holding":    500,
 	"check_page": 50, "check_job": 1, "check_entry": 1, "check_list": 1, "check_shard": 15,
@@ -71,6 +71,7 @@ func TestNoScriptTakesMoreThanAThousandElements(t *testing.T) {
 	c.runOut()
 	c.outgrowBounds()
 	c.skipExpired()
+	c.explainBlocked()
 	c.deleteMany()
 	c.mend()
 	c.judge()
@@ -226,6 +227,17 @@ func (c *counting) pushTo(queue string, n int, of func(i int) duly.Job) {
 		for _, r := range results {
 			must(c, r.Err)
 		}
+	}
+}
+
+// explainBlocked explains a job behind more blocked jobs of its order key than are counted.
+func (c *counting) explainBlocked() {
+	c.Helper()
+	c.pushTo("lane", mostAtOnce+3, func(i int) duly.Job { return duly.Job{ID: fmt.Sprint("id-", i), OrderKey: "k"} })
+	x, err := c.at.Explain(c.Context(), duly.Q("lane"), fmt.Sprint("id-", mostAtOnce+2))
+	must(c, err)
+	if len(x.Facts) != 1 || x.Facts[0].Count != contract.MaxBlocked || !x.Facts[0].More {
+		c.Errorf("the facts are %+v", x.Facts)
 	}
 }
 

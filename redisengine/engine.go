@@ -64,6 +64,7 @@ var (
 	_ contract.Targeter      = (*Engine)(nil)
 	_ contract.Surveyor      = (*Engine)(nil)
 	_ contract.Finder        = (*Engine)(nil)
+	_ contract.Explainer     = (*Engine)(nil)
 	_ contract.CancelWatcher = (*Engine)(nil)
 	_ contract.Passer        = (*Engine)(nil)
 	_ contract.Topics        = (*Engine)(nil)

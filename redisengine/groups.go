@@ -44,6 +44,14 @@ func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, err
 	return e.inspector.Peek(ctx, ref)
 }
 
+// Explain implements contract.Explainer.
+func (e *Engine) Explain(ctx context.Context, ref duly.QueueRef, id string) (contract.Explanation, error) {
+	if err := contract.ValidateExplain(ref, id); err != nil {
+		return contract.Explanation{}, err
+	}
+	return e.inspector.Explain(ctx, ref, id)
+}
+
 // List implements contract.Inspector.
 func (e *Engine) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
 	if ref.IsGroup() {

@@ -158,6 +158,7 @@ func (s *stopwatch) useEverything() {
 	must(s, err)
 	_, err = s.e.Stats(ctx, q)
 	must(s, err)
+	s.explain()
 	_, err = s.e.Step(ctx, q)
 	must(s, err)
 	must(s, s.e.Sweep(ctx))
@@ -180,6 +181,20 @@ func (s *stopwatch) useEverything() {
 		must(s, err)
 	}
 	s.note()
+}
+
+// explain explains the last job of each state, which has the most jobs before it.
+func (s *stopwatch) explain() {
+	s.Helper()
+	for _, state := range []duly.State{duly.StateReady, duly.StateDelayed, duly.StateBlocked, duly.StateDead} {
+		page, err := s.e.List(s.Context(), duly.Q("q"), duly.ListParams{State: state, Newest: true,
+			PageParams: duly.PageParams{Limit: 1}})
+		must(s, err)
+		for _, j := range page.Jobs {
+			_, err := s.e.Explain(s.Context(), duly.Q("q"), j.ID)
+			must(s, err)
+		}
+	}
 }
 
 // useTokens calls the scripts that read no jobs.

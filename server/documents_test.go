@@ -105,7 +105,7 @@ func TestTheOpenAPIDocumentIsComplete(t *testing.T) {
 		}
 	}
 
-	if n != 75 {
+	if n != 76 {
 		t.Errorf("%d routes are described; has one been added or lost?", n)
 	}
 	compare(t, "testdata/openapi.json", indent(t, a.body))
@@ -357,8 +357,8 @@ func TestDocsPageIsCompleteAndLoadsNothing(t *testing.T) {
 var volatile = regexp.MustCompile(`:0:[0-9A-Z]{26}:|"next":"[^"]+"`)
 
 // C14.1, C14.6, C14.7, C14.11, C14.13, C14.16, C14.17, C14.18, C14.19, C14.20,
-// C14.22, C14.23, C14.60, C14.62, C14.63, C14.64: requests and answers of a queue's life, in the forms that clients
-// get.
+// C14.22, C14.23, C14.60, C14.62, C14.63, C14.64, C14.70: requests and answers of a queue's life, in the forms that
+// clients get.
 func TestEveryRouteHasItsDocumentedForm(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -398,6 +398,8 @@ func TestEveryRouteHasItsDocumentedForm(t *testing.T) {
 		`PATCH /queues/mail {"paused":true}`, `PATCH /queues/mail {"shards":3,"burst":0}`, `GET /queues/mail`,
 		`POST /queues/mail/purge {"state":"done"}`, `POST /queues/mail/purge {"state":"gone"}`,
 		`GET /jobs/b`, `GET /jobs/x`, `GET /jobs/a%20b`,
+		`GET /queues/mail/jobs/b/why`, `GET /queues/mail/jobs/x/why`, `GET /queues/mail/jobs/a%20b/why`,
+		`GET /queues/t@g/jobs/b/why`,
 		`POST /queues/mail/jobs/get {"ids":["c","x","a b"],"bodies":true}`, `POST /queues/mail/jobs/get {"ids":["c"]}`,
 		`POST /queues/mail/jobs/get {"ids":[]}`,
 		`POST /queues/mail/jobs/promote {"ids":["c","x","a b"]}`, `POST /queues/mail/jobs/promote {}`,

@@ -38,6 +38,9 @@ func (e *failing) Extend(context.Context, string, []duly.Receipt, time.Duration)
 func (e *failing) Get(context.Context, duly.QueueRef, string) (duly.JobInfo, error) {
 	return duly.JobInfo{}, e.fail()
 }
+func (e *failing) Explain(context.Context, duly.QueueRef, string) (contract.Explanation, error) {
+	return contract.Explanation{}, e.fail()
+}
 func (e *failing) GetByReceipt(context.Context, string, duly.Receipt) (duly.JobInfo, error) {
 	return duly.JobInfo{}, e.fail()
 }

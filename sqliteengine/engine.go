@@ -23,6 +23,7 @@ var (
 	_ contract.Accepter      = (*Engine)(nil)
 	_ contract.Backuper      = (*Engine)(nil)
 	_ contract.CancelWatcher = (*Engine)(nil)
+	_ contract.Explainer     = (*Engine)(nil)
 	_ contract.Firer         = (*Engine)(nil)
 	_ contract.Inspector     = (*Engine)(nil)
 	_ contract.Limiter       = (*Engine)(nil)

@@ -38,8 +38,8 @@ type Config struct {
 }
 
 // Engine is the model. It implements contract.Engine, contract.Maintainer,
-// contract.Registry, contract.Placer, contract.Surveyor, contract.Finder, contract.Watcher,
-// contract.Limiter, contract.Topics and contract.Firer.
+// contract.Registry, contract.Placer, contract.Surveyor, contract.Finder, contract.Explainer,
+// contract.Watcher, contract.Limiter, contract.Topics and contract.Firer.
 type Engine struct {
 	cfg    Config
 	mu     sync.Mutex
@@ -77,6 +77,7 @@ var (
 	_ contract.Registry   = (*Engine)(nil)
 	_ contract.Surveyor   = (*Engine)(nil)
 	_ contract.Finder     = (*Engine)(nil)
+	_ contract.Explainer  = (*Engine)(nil)
 	_ contract.Watcher    = (*Engine)(nil)
 	_ contract.Limiter    = (*Engine)(nil)
 	_ contract.Topics     = (*Engine)(nil)

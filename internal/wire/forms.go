@@ -54,6 +54,8 @@ var (
 	JobsForm   = Form[duly.ListPage](func(f *fields, p *duly.ListPage) { f.jobs(p, true) })
 	FoundForm  = Form[contract.Found]((*fields).foundJobs)
 	UpdateForm = Form[duly.Update]((*fields).update)
+	// ExplainForm has what holds a job back.
+	ExplainForm = Form[contract.Explanation]((*fields).explanation)
 
 	QueueForm  = Form[Queue]((*fields).queue)
 	QueuesForm = Form[contract.SurveyPage]((*fields).survey)

@@ -92,6 +92,7 @@ func answers() []message {
 		{"got jobs", AppendGotJobs(nil, []contract.JobResult{{Info: info}}, true), readsFor(ReadGotJobs)},
 		{"jobs", AppendJobs(nil, duly.ListPage{Jobs: []duly.JobInfo{info}, Next: "c"}, true), readsFor(ReadJobs)},
 		{"found", FoundForm.Append(nil, contract.Found{Jobs: []duly.JobInfo{info}, More: true}), readsFor(ReadFound)},
+		{"explanation", ExplainForm.Append(nil, fullExplanation()), reads(ExplainForm.ReadAnswer)},
 		{"names", AppendNames(nil, "queues", duly.NamePage{Names: []string{"a"}, Next: "b"}),
 			func(text string) (any, error) { return ReadNames(text, "queues") }},
 		{"survey", QueuesForm.Append(nil,

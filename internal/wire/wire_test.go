@@ -158,6 +158,8 @@ func TestEveryAnswerSurvivesTheWire(t *testing.T) {
 	read(t, "jobs", page)(ReadJobs(string(AppendJobs(nil, page, true)), "shop"))
 	found := contract.Found{Jobs: []duly.JobInfo{info}, More: true}
 	read(t, "found", found)(ReadFound(string(FoundForm.Append(nil, found)), "shop"))
+	x := fullExplanation()
+	read(t, "explanation", x)(ExplainForm.ReadAnswer(string(ExplainForm.Append(nil, x))))
 	page.Jobs[0].Body = nil
 	read(t, "jobs without bodies", page)(ReadJobs(string(AppendJobs(nil, page, false)), "shop"))
 	names := duly.NamePage{Names: []string{"a", "b"}, Next: "b"}

@@ -150,7 +150,7 @@ func (r *rig) api() http.Handler {
 	polls := poll.New(poll.Config{Engine: r.engine, Clock: r.clock})
 	api := native.New(native.Config{
 		Engine: r.engine, Poll: polls, Clock: r.clock, Surveyor: contract.SurveyorOf(r.engine),
-		Finder: contract.FinderOf(r.engine), Targeted: func() {},
+		Finder: contract.FinderOf(r.engine), Explainer: contract.ExplainerOf(r.engine), Targeted: func() {},
 	})
 	router := &route.Router{Guard: r.guard, Log: r.logger, Draining: r.t.Context()}
 	return router.Mount(api.Routes())

@@ -182,6 +182,16 @@ var (
 		ExampleAnswer: exampleInfo,
 	}
 
+	explainJobDoc = route.Doc{
+		ID: "explainJob", Summary: "Explain what holds a job back",
+		Text: "The facts are from one moment, and the call changes nothing. A limit is that of the job's shard. " +
+			"Groups of topics have no explanation.",
+		Answer: wire.ExplainForm,
+		Errors: []duly.Code{duly.CodeNotFound},
+		ExampleAnswer: `{"state":"delayed","now":"2030-01-01T00:00:00.000Z","facts":[{"code":"delayed",` +
+			`"at":"2030-01-01T01:00:00.000Z","cause":"push"}]}`,
+	}
+
 	findJobDoc = route.Doc{
 		ID: "findJob", Summary: "Find a job in all queues",
 		Text: "Several queues may have a job with the same ID. The answer has at most 100 jobs. Groups of topics are " +

@@ -18,10 +18,12 @@ type Config struct {
 	Engine contract.Engine
 	Poll   *poll.Poll
 	Clock  duly.Clock
-	// Surveyor surveys the engine, and Finder finds its jobs. Removed has the feeds of its removed jobs.
-	Surveyor contract.Surveyor
-	Finder   contract.Finder
-	Removed  *cancelfeed.Feeds
+	// Surveyor surveys the engine, Finder finds its jobs, and Explainer explains what holds them back.
+	// Removed has the feeds of its removed jobs.
+	Surveyor  contract.Surveyor
+	Finder    contract.Finder
+	Explainer contract.Explainer
+	Removed   *cancelfeed.Feeds
 	// Topics are the topics of the engine, or nil if it has none.
 	Topics contract.Topics
 	// Scheduler has the schedules of the engine. It is nil if the engine has no schedules.

@@ -101,6 +101,18 @@ func (a *API) job(c *route.Call) error {
 	return a.replyJob(c, func() (duly.JobInfo, error) { return a.engine.Get(c.Context(), queue(c), c.PathValue("id")) })
 }
 
+// why answers with what holds a job back.
+func (a *API) why(c *route.Call) error {
+	x, err := a.cfg.Explainer.Explain(c.Context(), queue(c), c.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, wire.ExplainForm.Append(c.Room(explanationSize), x))
+}
+
+// explanationSize is a likely size of the answer of why.
+const explanationSize = 1024
+
 // find answers with the jobs of all queues that have an ID.
 func (a *API) find(c *route.Call) error {
 	// The sizes are unknown before the read, so the bound of all bodies is reserved.

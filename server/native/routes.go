@@ -115,6 +115,7 @@ func (a *API) jobRoutes(maxBody int64) []route.Route {
 		},
 		{Method: "GET", Path: queue + "/peek", Access: auth.Consume, Handler: a.peek, Doc: peekJobDoc},
 		{Method: "GET", Path: one, Access: auth.Consume, Handler: a.job, Doc: getJobDoc},
+		{Method: "GET", Path: one + "/why", Access: auth.Consume, Handler: a.why, Doc: explainJobDoc},
 		{
 			Method: "GET", Path: "/v1/{namespace}/jobs/{id}", Access: auth.Consume,
 			Handler: a.find, Doc: findJobDoc,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/pools"
 )
 
@@ -386,5 +387,56 @@ func TestFindDuringMove(t *testing.T) {
 	}
 	if _, err := r.Find(t.Context(), "shop", "none"); !errors.Is(err, duly.ErrNotFound) {
 		t.Errorf("find of an unknown ID: %v", err)
+	}
+}
+
+// During a move, a job of the new pool also waits for the jobs of its queue in the old pool. A job
+// of the old pool does not.
+func TestExplainDuringMove(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "orders")
+	push := func(ids ...string) {
+		t.Helper()
+		for _, id := range ids {
+			results, err := r.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q", ID: id}})
+			if err != nil || results[0].Err != nil {
+				t.Fatal(results, err)
+			}
+		}
+	}
+	explain := func(id string, want ...contract.Fact) {
+		t.Helper()
+		x, err := r.Explain(t.Context(), duly.QueueRef{Namespace: "shop", Name: "q"}, id)
+		if err != nil || !slices.Equal(x.Facts, want) {
+			t.Errorf("%s: the facts are %+v, %v, want %+v", id, x.Facts, err, want)
+		}
+	}
+
+	push("old-1", "old-2")
+	explain("old-2", contract.Fact{Code: contract.FactBehind, Count: 1})
+	r.move("shop", "orders")
+	push("new-1", "new-2")
+	moving := contract.Fact{Code: contract.FactMoving, Count: 2}
+	explain("old-2", contract.Fact{Code: contract.FactBehind, Count: 1})
+	explain("new-1", moving)
+	explain("new-2", contract.Fact{Code: contract.FactBehind, Count: 1}, moving)
+
+	for range 2 {
+		ds, err := r.Reserve(t.Context(), duly.ReserveParams{Namespace: "shop", Queues: []string{"q"}, Max: 1})
+		if err != nil || len(ds) != 1 {
+			t.Fatal(ds, err)
+		}
+		errs, err := r.Settle(t.Context(), "shop", []duly.SettleRequest{{Receipt: ds[0].Receipt, As: duly.Ack}})
+		if err != nil || errs[0] != nil {
+			t.Fatal(errs, err)
+		}
+	}
+	explain("new-1")
+	q := duly.QueueRef{Namespace: "shop", Name: "q"}
+	if _, err := r.Explain(t.Context(), q, "none"); !errors.Is(err, duly.ErrNotFound) {
+		t.Errorf("explain of an unknown job: %v", err)
+	}
+	if _, err := r.Explain(t.Context(), q, "a b"); !errors.Is(err, duly.ErrInvalid) {
+		t.Errorf("explain of a bad ID: %v", err)
 	}
 }

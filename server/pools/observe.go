@@ -72,6 +72,11 @@ func (o *observedEngine) Find(ctx context.Context, namespace, id string) (contra
 	return contract.FinderOf(o.Engine).Find(ctx, namespace, id)
 }
 
+// Explain implements contract.Explainer.
+func (o *observedEngine) Explain(ctx context.Context, q duly.QueueRef, id string) (contract.Explanation, error) {
+	return contract.ExplainerOf(o.Engine).Explain(ctx, q, id)
+}
+
 // Pass implements contract.Passer.
 func (o *observedEngine) Pass(ctx context.Context, namespace string, queues []string) {
 	contract.PasserOf(o.Engine).Pass(ctx, namespace, queues)

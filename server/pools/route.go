@@ -9,11 +9,12 @@ import (
 )
 
 var (
-	_ contract.Engine   = (*Pools)(nil)
-	_ contract.Registry = (*Pools)(nil)
-	_ contract.Surveyor = (*Pools)(nil)
-	_ contract.Finder   = (*Pools)(nil)
-	_ contract.Passer   = (*Pools)(nil)
+	_ contract.Engine    = (*Pools)(nil)
+	_ contract.Registry  = (*Pools)(nil)
+	_ contract.Surveyor  = (*Pools)(nil)
+	_ contract.Finder    = (*Pools)(nil)
+	_ contract.Explainer = (*Pools)(nil)
+	_ contract.Passer    = (*Pools)(nil)
 )
 
 // Push implements duly.Engine. The jobs of each namespace go to its pool, in their order.
@@ -161,6 +162,16 @@ func (r *Pools) Find(ctx context.Context, namespace, id string) (contract.Found,
 	}
 	return withEngine(ctx, r, duly.QueueRef{Namespace: namespace}, func(e contract.Engine) (contract.Found, error) {
 		return contract.FinderOf(e).Find(ctx, namespace, id)
+	})
+}
+
+// Explain implements contract.Explainer.
+func (r *Pools) Explain(ctx context.Context, q duly.QueueRef, id string) (contract.Explanation, error) {
+	if err := contract.ValidateExplain(q, id); err != nil {
+		return contract.Explanation{}, err
+	}
+	return withEngine(ctx, r, q, func(e contract.Engine) (contract.Explanation, error) {
+		return contract.ExplainerOf(e).Explain(ctx, q, id)
 	})
 }
 

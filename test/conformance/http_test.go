@@ -14,7 +14,7 @@ func TestHTTPOverTheModel(t *testing.T) {
 	s := conformance.InMemory(openModel)
 	if testing.Short() {
 		s.Subjects = []string{"Input", "Push", "Job", "Batch", "Reserve", "Wait", "Lease", "Settle", "Requeue", "Inspect",
-			"Stats", "List", "Update", "Operator", "Limits", "TokenLimits", "TokenWatch", "Cancels", "Placements", "Targets",
+			"Explain", "Stats", "List", "Update", "Operator", "Limits", "TokenLimits", "TokenWatch", "Cancels", "Placements", "Targets",
 			"Errors", "Concurrency", "TopicPublish", "TopicGroup", "TopicReserve", "TopicSettle", "TopicRead", "TopicSeek",
 			"SchedulePut", "ScheduleOperate", "ScheduleRead", "ScheduleWake", "Slow", "Adapt"}
 	}
@@ -53,8 +53,8 @@ func TestHTTPOverSQLiteOnLoopback(t *testing.T) {
 	t.Parallel()
 	s := conformance.OnLoopback(openSQLite)
 	if !proctest.Long() {
-		s.Subjects = []string{"Input", "Push", "Job", "Batch", "Reserve", "Wait", "Settle", "Requeue", "Inspect", "List",
-			"Update", "Payload", "Cancels", "Errors", "Concurrency", "TopicPublish", "TopicRead", "TopicReserve",
+		s.Subjects = []string{"Input", "Push", "Job", "Batch", "Reserve", "Wait", "Settle", "Requeue", "Inspect",
+			"Explain", "List", "Update", "Payload", "Cancels", "Errors", "Concurrency", "TopicPublish", "TopicRead", "TopicReserve",
 			"TopicSettle", "SchedulePut", "ScheduleRead", "Slow", "Adapt"}
 	}
 	s.Run(t)

@@ -143,6 +143,16 @@ func (n near) Survey(ctx context.Context, namespace string, p duly.PageParams) (
 	return contract.SurveyorOf(n.Engine).Survey(ctx, namespace, p)
 }
 
+// Find implements contract.Finder.
+func (n near) Find(ctx context.Context, namespace, id string) (contract.Found, error) {
+	return contract.FinderOf(n.Engine).Find(ctx, namespace, id)
+}
+
+// Explain implements contract.Explainer.
+func (n near) Explain(ctx context.Context, q duly.QueueRef, id string) (contract.Explanation, error) {
+	return contract.ExplainerOf(n.Engine).Explain(ctx, q, id)
+}
+
 // WatchCancels implements contract.CancelWatcher.
 func (n near) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {
 	return n.Engine.(contract.CancelWatcher).WatchCancels(ctx, namespace, w)
@@ -173,6 +183,16 @@ func (r *rest) parks(ctx context.Context) (leaves func()) {
 // Survey implements contract.Surveyor.
 func (f far) Survey(ctx context.Context, namespace string, p duly.PageParams) (contract.SurveyPage, error) {
 	return contract.SurveyorOf(f.Engine).Survey(ctx, namespace, p)
+}
+
+// Find implements contract.Finder.
+func (f far) Find(ctx context.Context, namespace, id string) (contract.Found, error) {
+	return contract.FinderOf(f.Engine).Find(ctx, namespace, id)
+}
+
+// Explain implements contract.Explainer.
+func (f far) Explain(ctx context.Context, q duly.QueueRef, id string) (contract.Explanation, error) {
+	return contract.ExplainerOf(f.Engine).Explain(ctx, q, id)
 }
 
 // WatchCancels implements contract.CancelWatcher.

@@ -227,6 +227,9 @@ func (s *Job) Info(state duly.State, at int64, body bool) duly.JobInfo {
 	return info
 }
 
+// Ended returns the number of deliveries that have ended.
+func (s *Job) Ended() uint64 { return s.ended }
+
 // JobID returns the ID of a job with this number and caller's ID.
 func JobID(number, own *rueidis.RedisMessage) string {
 	if name := Text(own); name != "" {

@@ -69,6 +69,7 @@ var (
 	ScriptPeek      = load("peek")
 	ScriptList      = load("list")
 	ScriptStats     = load("stats")
+	ScriptExplain   = load("explain")
 	ScriptLook      = load("look")
 	ScriptDelete    = load("delete")
 	ScriptPromote   = load("promote")

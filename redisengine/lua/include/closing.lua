@@ -79,11 +79,12 @@ function closing.copy(slow, reason)
   return closing.extend(slow, reason)
 end
 
--- after returns when the shard would open after close, false for an open one.
+-- after returns when the shard would open after close, false for an open one. It also returns whether that is to.
 function closing.after(from, to)
   if not announced then read() end
-  local at = clip(math.max(clip(till, from), to), now)
-  return at > 0 and at
+  local before = clip(till, from)
+  local at = clip(math.max(before, to), now)
+  return at > 0 and at, to > before
 end
 
 function closing.reopen()

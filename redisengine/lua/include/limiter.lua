@@ -118,7 +118,7 @@ local function closing_time()
 end
 
 -- after_probe reports whether the lease of the probe has run out, so that the next step ends it. It also returns when
--- the shard then opens, false for an open one.
+-- the shard then opens, false for an open one, and whether the limiter closes it until then.
 function limiter.after_probe()
   limiter.apply()
   if not s or not s.probe or s.probe_end > now then return false end
