@@ -264,6 +264,11 @@ func DeliveryInUse(q duly.QueueRef, is duly.DeliveryMode) error {
 		"without dead and done jobs: purge it first, or use another queue", q, is)
 }
 
+// ShardsFixed returns the error of a Configure that changes the number of shards of a queue that exists.
+func ShardsFixed(shards int) error {
+	return Invalid("shards", "is %d since the queue was created; to change it, destroy the queue and create it again", shards)
+}
+
 // NoTargetNamed returns the error for a target that does not exist.
 func NoTargetNamed(namespace, name string) error {
 	if name == "" {

@@ -25,7 +25,7 @@ func (e *Operator) Configure(ctx context.Context, ref duly.QueueRef, patch duly.
 	err := e.reconfigure(ctx, ref, true, func(c *duly.QueueConfig, made bool) error {
 		// Jobs are in the shard of their ID, so the number can't change later.
 		if patch.Shards != 0 && patch.Shards != c.Shards && !made {
-			return contract.Invalid("shards", "is %d since the queue was created; to change it, destroy the queue and create it again", c.Shards)
+			return contract.ShardsFixed(c.Shards)
 		}
 		if patch.Delivery != "" && patch.Delivery != c.Delivery && !made {
 			if err := e.mustBeEmpty(ctx, ref, c.Delivery); err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/queueplan"
 	"github.com/dulymq/duly/internal/wire"
 )
 
@@ -23,6 +24,7 @@ func queueCommand(a *app) *cobra.Command {
 
 func queueSetCommand(a *app) *cobra.Command {
 	var c duly.QueueConfig
+	dryRun := false
 	cmd := a.command("set QUEUE", "Change a queue's defaults and bounds, or create the queue",
 		`Changes only the given settings, at once and for all workers. Existing jobs keep the defaults of the time when they
 were pushed. Prints the whole configuration.
@@ -33,10 +35,13 @@ the queue is empty, and it has other defaults: 10 tries within a day, and a leas
 With --adapt, the queue lowers --rate and --max-leased while deliveries fail, down to this share, and raises them again.
 After 20 failures in a row it delivers one job at a time, until one succeeds.
 
+--dry-run changes nothing. It prints the settings that would change, and what that would do to the jobs of the queue.
+
 A consumer group TOPIC@GROUP must exist. It also has --order, --max-held, --filter, --idle and --target, but not
 --shards, --ttl, --retain and --max-jobs.`,
 		`  duly queue set emails --tries 5 --backoff 15s,3m,10m,1h
   duly queue set emails --rate 50 --burst 100 --max-leased 20
+  duly queue set emails --max-leased 10 --dry-run
   duly queue set emails --max-jobs 100000 --dead-age 30d --ttl none
   duly queue set orders --delivery push --push-url https://crm.example/hook --on-dead target:alerts
   duly queue set emails --rate 50 --adapt 0.05   # down to 5 % while the service fails
@@ -44,6 +49,9 @@ A consumer group TOPIC@GROUP must exist. It also has --order, --max-held, --filt
   duly queue set events@mailer --order key --max-held 1000
   duly queue set events@billing --filter type=paid --target invoices`,
 		func(ctx context.Context, p *printer, args []string) error {
+			if dryRun {
+				return a.withEngine(ctx, func(s *session) error { return a.planQueue(ctx, p, s, args[0], c) })
+			}
 			return a.withNewEngine(ctx, func(s *session) error {
 				// A burst needs the rate that the queue has now, so the check is a call before the change.
 				if err := checkBurst(ctx, s, args[0], c); err != nil {
@@ -56,8 +64,9 @@ A consumer group TOPIC@GROUP must exist. It also has --order, --max-held, --filt
 	cmd.Args = takesArgs("QUEUE")
 	cmd.ValidArgsFunction = a.completeQueues(1)
 	a.queueFlags(cmd, &c)
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the changes and their effects, and change nothing")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		if !anyFlagSet(cmd) {
+		if !anyFlagSet(cmd) || dryRun && c == (duly.QueueConfig{}) {
 			return usageErrorf("nothing to change; %s stats QUEUE shows the settings", a.program())
 		}
 		return nil
@@ -125,6 +134,62 @@ func (a *app) configure(ctx context.Context, p *printer, s *session, queue strin
 		a.noteCreated(ctx, s, queue)
 	}
 	return nil
+}
+
+// plannedView is the JSON of a change that was not made.
+type plannedView struct {
+	Queue   string       `json:"queue"`
+	Creates bool         `json:"creates,omitempty"`
+	Changes []changeView `json:"changes"`
+	Effects []string     `json:"effects"`
+}
+
+type changeView struct {
+	Setting string `json:"setting"`
+	From    string `json:"from"`
+	To      string `json:"to"`
+}
+
+// planQueue prints what a change of a queue would do.
+func (a *app) planQueue(ctx context.Context, p *printer, s *session, queue string, patch duly.QueueConfig) error {
+	if err := checkBurst(ctx, s, queue, patch); err != nil {
+		return err
+	}
+	plan, err := queueplan.Of(ctx, s, s.queue(queue), patch, a.env.Clock.Now())
+	if errors.Is(err, duly.ErrNotFound) {
+		return a.mustExist(ctx, s, queue)
+	}
+	if err != nil {
+		return a.withConfigureHint(ctx, s, err, queue, patch)
+	}
+
+	if p.json {
+		v := plannedView{Queue: queue, Creates: plan.Creates, Changes: []changeView{}, Effects: plan.Effects}
+		for _, c := range plan.Changes {
+			v.Changes = append(v.Changes, changeView{c.Field, c.From, c.To})
+		}
+		if v.Effects == nil {
+			v.Effects = []string{}
+		}
+		return p.value(v)
+	}
+
+	if len(plan.Changes) > 0 {
+		t := p.newTable("SETTING", "NOW", "THEN")
+		for _, c := range plan.Changes {
+			t.add(txt(c.Field), txt(c.From), txt(c.To))
+		}
+		t.flush()
+	} else if len(plan.Effects) == 0 {
+		p.printf("The queue has these settings.\n")
+	}
+	if plan.Creates {
+		p.printf("The queue does not exist, so this creates it.\n")
+	}
+	for _, effect := range plan.Effects {
+		p.printf("%s\n", effect)
+	}
+	return p.flush()
 }
 
 // withConfigureHint adds a hint to the error of a Configure.
