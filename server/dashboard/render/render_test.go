@@ -84,6 +84,12 @@ func TestParseRefuses(t *testing.T) {
 		"UnevenLoop":      `{{range .Rows}}<p title="{{end}}">`,
 		"SplitName":       `<a {{if .On}}h{{end}}ref="{{.Title}}">`,
 		"HandlerInBranch": `<p {{if .On}}onclick{{end}}>`,
+		"UpperHandler":    `<p ONCLICK="x()">`,
+		"SplitElement":    `<s{{if .On}}cript{{end}}>`,
+		"SplitElse":       `<a {{if .On}}x{{else}}h{{end}}ref="{{.Title}}">`,
+		"BranchOfURL":     `<a href="{{if .On}}{{.Title}}{{end}}">`,
+		"TagInBranch":     `{{if .On}}<p{{else}}<a{{end}} title="x">`,
+		"CallInValue":     `{{define "x"}}y{{end}}<p title="{{template "x"}}">`,
 		"UnclosedTag":     `<p title="x"`,
 		"Frame":           `<iframe src="/x"></iframe>`,
 		"CallInTag":       `{{define "x"}}y{{end}}<p {{template "x"}}>`,
@@ -106,6 +112,7 @@ func TestExecuteRefuses(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
 		"TextAsURL":    `x<a href="{{.Title}}">`,
+		"URLInBranch":  `x<a {{if .On}}href="{{.Title}}"{{end}}>`,
 		"MissingField": `x{{.Missing}}`,
 		"FieldOfText":  `x{{.Title.Name}}`,
 		"Nil":          `x{{.Row.Name}}`,
@@ -118,7 +125,7 @@ func TestExecuteRefuses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out, err := set.Execute([]byte("before"), "t.html", view{Title: "javascript:x()"})
+			out, err := set.Execute([]byte("before"), "t.html", view{Title: "javascript:x()", On: true})
 			if err == nil || string(out) != "before" {
 				t.Errorf("%s writes %q, %v", text, out, err)
 			}
