@@ -53,11 +53,11 @@ func (h *History) Chart(name, queue string, r Range) (c Chart) {
 	if n == nil {
 		return c
 	}
-	series := n.total
+	series := n.Total
 	if queue != "" {
 		series = nil
 		if q := n.queues[queue]; q != nil {
-			series = q.series
+			series = q.Series
 		}
 	}
 
@@ -67,7 +67,7 @@ func (h *History) Chart(name, queue string, r Range) (c Chart) {
 	for i := last - points + 1; i <= last; i++ {
 		c.Points = append(c.Points, h.point(n, series, r, i*int64(r.merge)))
 	}
-	for _, m := range n.marks {
+	for _, m := range n.Marks {
 		if now.Sub(m.At) < r.Span {
 			c.Marks = append(c.Marks, m)
 		}
@@ -78,7 +78,7 @@ func (h *History) Chart(name, queue string, r Range) (c Chart) {
 
 // point merges the steps from a first one. A nil series had no events.
 func (h *History) point(n *namespace, s *series, r Range, first int64) Point {
-	total := &n.total.rings[r.ring]
+	total := &n.Total.Rings[r.ring]
 	p := Point{At: total.start(first), P50: math.NaN(), P99: math.NaN()}
 	seconds, sums := 0.0, [columns]float64{}
 	var late []float32
@@ -92,7 +92,7 @@ func (h *History) point(n *namespace, s *series, r Range, first int64) Point {
 		if s == nil {
 			continue
 		}
-		values := s.rings[r.ring].get(step)
+		values := s.Rings[r.ring].get(step)
 		if values == nil {
 			continue
 		}
@@ -124,10 +124,10 @@ func (h *History) Spark(namespace, name string) []float64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := h.namespaces[namespace]
-	if n == nil || n.queues[name] == nil || n.queues[name].series == nil {
+	if n == nil || n.queues[name] == nil || n.queues[name].Series == nil {
 		return nil
 	}
-	r := &n.queues[name].series.rings[1]
+	r := &n.queues[name].Series.Rings[1]
 	list, some := make([]float64, sparkPoints), false
 	last := r.number(n.at)
 	for i := range list {

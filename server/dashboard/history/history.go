@@ -55,12 +55,12 @@ type History struct {
 	dropped int
 }
 
-// namespace is one that people look at.
+// namespace is one that people look at. The file has its exported fields.
 type namespace struct {
-	// visit is the time of the last page.
-	visit time.Time
-	total *series
-	marks []Mark
+	// Visit is the time of the last page.
+	Visit time.Time
+	Total *series
+	Marks []Mark
 	// queues has the queues of the last look. known is set when a look has noted their counters.
 	queues map[string]*queue
 	known  bool
@@ -72,13 +72,13 @@ type namespace struct {
 	late     []uint64
 }
 
-// queue is what the history knows of a queue.
+// queue is what the history knows of a queue. The file has its exported fields.
 type queue struct {
 	counters duly.Counters
 	// looked is the monotonic time of the last look with this queue.
 	looked time.Duration
-	series *series // nil while there was nothing to record
-	recent Recent
+	Series *series // nil while there was nothing to record
+	Recent Recent
 }
 
 // Mark is a step of the wall clock.
@@ -102,7 +102,7 @@ func (h *History) width() int {
 }
 
 func (h *History) newNamespace() *namespace {
-	return &namespace{total: newSeries(namespaceKeep, h.width()), queues: map[string]*queue{}}
+	return &namespace{Total: newSeries(namespaceKeep, h.width()), queues: map[string]*queue{}}
 }
 
 // Visit begins the history of a namespace, or prolongs it. A session has opened one of its pages.
@@ -117,7 +117,7 @@ func (h *History) Visit(name string) {
 		n = h.newNamespace()
 		h.namespaces[name] = n
 	}
-	n.visit = h.cfg.Clock.Now()
+	n.Visit = h.cfg.Clock.Now()
 	select {
 	case h.visited <- struct{}{}:
 	default:
@@ -126,7 +126,7 @@ func (h *History) Visit(name string) {
 
 func (h *History) leastVisited() (least string) {
 	for name, n := range h.namespaces {
-		if least == "" || n.visit.Before(h.namespaces[least].visit) {
+		if least == "" || n.Visit.Before(h.namespaces[least].Visit) {
 			least = name
 		}
 	}
@@ -157,11 +157,11 @@ func (h *History) Observe(name string, look *feed.Look) {
 	sum := n.observeQueues(look, between, gap)
 	late := h.lateness(name, n)
 	if !gap {
-		n.total.add(between, append(sum[:], late...))
+		n.Total.add(between, append(sum[:], late...))
 	}
 	n.known, n.at, n.mono = true, look.At, look.Mono
 	for _, q := range n.queues {
-		q.recent.Rates = n.rates(q.series)
+		q.Recent.Rates = n.rates(q.Series)
 	}
 }
 
@@ -181,15 +181,15 @@ func (n *namespace) checkClock(now time.Time, elapsed time.Duration) {
 }
 
 func (n *namespace) mark(m Mark) {
-	n.marks = append(n.marks, m)
-	n.marks = n.marks[max(0, len(n.marks)-maxMarks):]
+	n.Marks = append(n.Marks, m)
+	n.Marks = n.Marks[max(0, len(n.Marks)-maxMarks):]
 }
 
 func (n *namespace) cut(from time.Time) {
-	n.total.cut(from)
+	n.Total.cut(from)
 	for _, q := range n.queues {
-		if q.series != nil {
-			q.series.cut(from)
+		if q.Series != nil {
+			q.Series.cut(from)
 		}
 	}
 }
@@ -262,19 +262,19 @@ func (q *queue) sample(s *duly.Stats) (v [columns]float32) {
 
 func (q *queue) record(between span, sample [columns]float32) {
 	idle := sample == [columns]float32{}
-	if q.series == nil && idle {
+	if q.Series == nil && idle {
 		return
 	}
-	if q.series == nil {
-		q.series = newSeries(queueKeep, int(columns))
+	if q.Series == nil {
+		q.Series = newSeries(queueKeep, int(columns))
 	}
 	if !idle {
-		q.series.add(between, sample[:])
+		q.Series.add(between, sample[:])
 		return
 	}
 	// The end of a backlog must not look like its last number.
-	for i := range q.series.rings {
-		r := &q.series.rings[i]
+	for i := range q.Series.Rings {
+		r := &q.Series.Rings[i]
 		if values := r.get(r.number(between.to)); values != nil {
 			values[Ready] = 0
 		}
@@ -308,33 +308,33 @@ func (h *History) upkeep() {
 	}
 	now, used, list := h.cfg.Clock.Now(), int64(0), []named(nil)
 	for name, n := range h.namespaces {
-		if now.Sub(n.visit) >= Unused {
+		if now.Sub(n.Visit) >= Unused {
 			delete(h.namespaces, name)
 			continue
 		}
-		n.total.age(now)
-		used += n.total.bytes()
+		n.Total.age(now)
+		used += n.Total.bytes()
 		for _, q := range n.queues {
-			if q.series == nil {
+			if q.Series == nil {
 				continue
 			}
-			if q.series.age(now) {
-				q.series = nil
+			if q.Series.age(now) {
+				q.Series = nil
 				continue
 			}
-			list = append(list, named{q, q.series.bytes()})
-			used += q.series.bytes()
+			list = append(list, named{q, q.Series.bytes()})
+			used += q.Series.bytes()
 		}
 	}
 
 	h.dropped = 0
-	slices.SortFunc(list, func(a, b named) int { return cmp.Compare(a.queue.series.active, b.queue.series.active) })
+	slices.SortFunc(list, func(a, b named) int { return cmp.Compare(a.queue.Series.active, b.queue.Series.active) })
 	for _, l := range list {
 		if used <= h.cfg.Memory {
 			break
 		}
 		used -= l.bytes
-		l.queue.series = nil
+		l.queue.Series = nil
 		h.dropped++
 	}
 }

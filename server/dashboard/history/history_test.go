@@ -233,7 +233,7 @@ func TestCorruptFileIsLeftOut(t *testing.T) {
 	}
 	bad := map[string]string{
 		"Empty": "", "Foreign": "PK\x03\x04" + strings.Repeat("x", 1000),
-		"Version": strings.Replace(string(good), "\x01", "\x02", 1),
+		"Version": strings.Replace(string(good), "\x02", "\x01", 1),
 		"Longer":  string(good) + "x", "Large": string(good) + strings.Repeat("x", 130<<20),
 	}
 	for i := range 40 {
@@ -346,10 +346,10 @@ func TestMemoryOfQueues(t *testing.T) {
 	r.upkeep()
 	sum := int64(0)
 	for name, q := range r.namespaces["shop"].queues {
-		if q.series != nil {
-			sum += q.series.bytes()
+		if q.Series != nil {
+			sum += q.Series.bytes()
 		}
-		if name == "idle" && q.series != nil {
+		if name == "idle" && q.Series != nil {
 			t.Error("an idle queue has a series")
 		}
 	}
@@ -364,8 +364,8 @@ func TestMemoryOfQueues(t *testing.T) {
 		r.look()
 	}
 	r.upkeep()
-	if n := r.namespaces["shop"].queues; len(n) != 2 || n["queue-0"].series != nil {
-		t.Errorf("%d queues are left, the first has the series %v", len(n), n["queue-0"].series)
+	if n := r.namespaces["shop"].queues; len(n) != 2 || n["queue-0"].Series != nil {
+		t.Errorf("%d queues are left, the first has the series %v", len(n), n["queue-0"].Series)
 	}
 }
 
@@ -382,11 +382,11 @@ func TestMemoryBound(t *testing.T) {
 		r.look()
 	}
 	r.upkeep()
-	kept, used := 0, r.namespaces["shop"].total.bytes()
+	kept, used := 0, r.namespaces["shop"].Total.bytes()
 	for name, q := range r.namespaces["shop"].queues {
-		if q.series != nil {
+		if q.Series != nil {
 			kept++
-			used += q.series.bytes()
+			used += q.Series.bytes()
 		} else if name == "queue-49" {
 			t.Error("the most active queue has lost its series")
 		}

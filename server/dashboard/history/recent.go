@@ -9,7 +9,7 @@ import (
 // Recent is what the history knows of a queue at the last look.
 type Recent struct {
 	// Rates are per second, over the last minute.
-	Rates Rates
+	Rates Rates `json:"-"`
 	// Waiting is since when the queue has ready jobs and no delivery. Full is since when its leases are at their limit.
 	// Paused is since when it is paused. They are zero otherwise.
 	Waiting, Full, Paused time.Time
@@ -26,7 +26,7 @@ type Rates struct {
 
 // note updates the times of a queue. The counters of the last look are still those of q.
 func (q *queue) note(look *contract.QueueStats, now time.Time) {
-	s, t, r := &look.Stats, look.Throttle, &q.recent
+	s, t, r := &look.Stats, look.Throttle, &q.Recent
 	was := q.counters
 	if s.Sizes.Ready == 0 || s.Counters.Delivered != was.Delivered {
 		r.Waiting = time.Time{}
@@ -54,7 +54,7 @@ func begin(since *time.Time, holds bool, now time.Time) {
 
 // rates returns the events per second of the last minute. A nil series had none.
 func (n *namespace) rates(s *series) Rates {
-	minute := &n.total.rings[0]
+	minute := &n.Total.Rings[0]
 	last := minute.number(n.at)
 	var sums [columns]float64
 	seconds := 0.0
@@ -64,7 +64,7 @@ func (n *namespace) rates(s *series) Rates {
 		}
 		seconds += n.covered(minute.start(step), minute.start(step+1))
 		if s != nil {
-			addValues(&sums, s.rings[0].get(step))
+			addValues(&sums, s.Rings[0].get(step))
 		}
 	}
 	if seconds < 1 {
@@ -99,7 +99,7 @@ func (h *History) Queue(namespace, name string) (r Recent, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if n := h.namespaces[namespace]; n != nil && n.queues[name] != nil {
-		return n.queues[name].recent, true
+		return n.queues[name].Recent, true
 	}
 	return r, false
 }
@@ -109,7 +109,7 @@ func (h *History) Rates(namespace string) Rates {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if n := h.namespaces[namespace]; n != nil && n.known {
-		return n.rates(n.total)
+		return n.rates(n.Total)
 	}
 	return Rates{}
 }
@@ -119,10 +119,10 @@ func (h *History) Sum(namespace, name string, c Column, within time.Duration) fl
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := h.namespaces[namespace]
-	if n == nil || n.queues[name] == nil || n.queues[name].series == nil {
+	if n == nil || n.queues[name] == nil || n.queues[name].Series == nil {
 		return 0
 	}
-	r, sum := &n.queues[name].series.rings[0], 0.0
+	r, sum := &n.queues[name].Series.Rings[0], 0.0
 	last := r.number(n.at)
 	for step := last - int64(within/r.step) + 1; step <= last; step++ {
 		if values := r.get(step); values != nil {

@@ -27,10 +27,10 @@ const perPiece = 36
 
 // piece holds consecutive steps.
 type piece struct {
-	first int64 // the number of its first step
-	// seen has a bit for each step that was looked at.
-	seen   uint64
-	values []float32
+	First int64 // the number of its first step
+	// Seen has a bit for each step that was looked at.
+	Seen   uint64
+	Values floats
 }
 
 // ring has the newest steps of one length. Steps are numbered from the Unix epoch.
@@ -38,13 +38,13 @@ type ring struct {
 	step time.Duration
 	// keep is the number of steps, width the number of values in each.
 	keep, width int
-	pieces      []*piece // by their first step, without those that were never looked at
+	Pieces      []*piece // by their first step, without those that were never looked at
 }
 
 // find returns the place of the piece with a step.
 func (r *ring) find(step int64) (place int, found bool) {
-	return slices.BinarySearchFunc(r.pieces, step-step%perPiece, func(p *piece, first int64) int {
-		return int(p.first - first)
+	return slices.BinarySearchFunc(r.Pieces, step-step%perPiece, func(p *piece, first int64) int {
+		return int(p.First - first)
 	})
 }
 
@@ -54,23 +54,23 @@ func (r *ring) get(step int64) []float32 {
 	if !found {
 		return nil
 	}
-	p, at := r.pieces[place], int(step%perPiece)
-	if p.seen&(1<<at) == 0 {
+	p, at := r.Pieces[place], int(step%perPiece)
+	if p.Seen&(1<<at) == 0 {
 		return nil
 	}
-	return p.values[at*r.width : (at+1)*r.width]
+	return p.Values[at*r.width : (at+1)*r.width]
 }
 
 // see marks a step as looked at, and returns its values.
 func (r *ring) see(step int64) []float32 {
 	place, found := r.find(step)
 	if !found {
-		p := &piece{first: step - step%perPiece, values: make([]float32, perPiece*r.width)}
-		r.pieces = slices.Insert(r.pieces, place, p)
+		p := &piece{First: step - step%perPiece, Values: make([]float32, perPiece*r.width)}
+		r.Pieces = slices.Insert(r.Pieces, place, p)
 	}
-	p, at := r.pieces[place], int(step%perPiece)
-	p.seen |= 1 << at
-	return p.values[at*r.width : (at+1)*r.width]
+	p, at := r.Pieces[place], int(step%perPiece)
+	p.Seen |= 1 << at
+	return p.Values[at*r.width : (at+1)*r.width]
 }
 
 // span is the time between two looks.
@@ -112,19 +112,19 @@ func (r *ring) add(s span, sample []float32) {
 // trim removes the steps that are too old.
 func (r *ring) trim(now time.Time) {
 	oldest := r.number(now) - int64(r.keep)
-	r.pieces = slices.DeleteFunc(r.pieces, func(p *piece) bool { return p.first+perPiece <= oldest })
+	r.Pieces = slices.DeleteFunc(r.Pieces, func(p *piece) bool { return p.First+perPiece <= oldest })
 }
 
 // cut removes the step that contains a time, and all later ones.
 func (r *ring) cut(from time.Time) {
 	first := r.number(from)
-	for _, p := range r.pieces {
-		for at := max(0, first-p.first); at < perPiece; at++ {
-			p.seen &^= 1 << at
-			clear(p.values[int(at)*r.width : int(at+1)*r.width])
+	for _, p := range r.Pieces {
+		for at := max(0, first-p.First); at < perPiece; at++ {
+			p.Seen &^= 1 << at
+			clear(p.Values[int(at)*r.width : int(at+1)*r.width])
 		}
 	}
-	r.pieces = slices.DeleteFunc(r.pieces, func(p *piece) bool { return p.seen == 0 })
+	r.Pieces = slices.DeleteFunc(r.Pieces, func(p *piece) bool { return p.Seen == 0 })
 }
 
 // The lengths of the steps, and how many of them a queue and a namespace have.
@@ -136,22 +136,20 @@ var (
 
 // series is the history of a queue or of a namespace.
 type series struct {
-	rings [len(steps)]ring
+	Rings [len(steps)]ring
 	// active is the number of recent events. It decides which series lose their memory first.
 	active float64
 }
 
 func newSeries(keep [len(steps)]int, width int) *series {
 	s := &series{}
-	for i := range s.rings {
-		s.rings[i] = ring{step: steps[i], keep: keep[i], width: width}
-	}
+	_ = s.adopt(keep, width) // a series without steps has no fault
 	return s
 }
 
 func (s *series) add(between span, sample []float32) {
-	for i := range s.rings {
-		s.rings[i].add(between, sample)
+	for i := range s.Rings {
+		s.Rings[i].add(between, sample)
 	}
 	for _, v := range sample[:Ready] {
 		s.active += float64(v)
@@ -159,17 +157,17 @@ func (s *series) add(between span, sample []float32) {
 }
 
 func (s *series) cut(from time.Time) {
-	for i := range s.rings {
-		s.rings[i].cut(from)
+	for i := range s.Rings {
+		s.Rings[i].cut(from)
 	}
 }
 
 // age removes old steps, and reports whether the series is empty.
 func (s *series) age(now time.Time) (empty bool) {
 	empty = true
-	for i := range s.rings {
-		s.rings[i].trim(now)
-		empty = empty && len(s.rings[i].pieces) == 0
+	for i := range s.Rings {
+		s.Rings[i].trim(now)
+		empty = empty && len(s.Rings[i].Pieces) == 0
 	}
 	s.active *= 0.99
 	return empty
@@ -179,8 +177,8 @@ func (s *series) age(now time.Time) (empty bool) {
 func (s *series) bytes() (n int64) {
 	const head = 256 // of a series: its rings, its queue and its place in the map
 	n = head
-	for i := range s.rings {
-		n += int64(len(s.rings[i].pieces)) * int64(perPiece*s.rings[i].width*4+56)
+	for i := range s.Rings {
+		n += int64(len(s.Rings[i].Pieces)) * int64(perPiece*s.Rings[i].width*4+56)
 	}
 	return n
 }

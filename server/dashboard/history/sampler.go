@@ -56,7 +56,7 @@ func (h *History) names() (list []string) {
 	defer h.mu.Unlock()
 	now := h.cfg.Clock.Now()
 	for name, n := range h.namespaces {
-		if now.Sub(n.visit) < Unused {
+		if now.Sub(n.Visit) < Unused {
 			list = append(list, name)
 		}
 	}
