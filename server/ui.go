@@ -67,7 +67,7 @@ func (s *Server) newDashboard(cfg *Config, observed *observe.Engine) (*dashboard
 		Engine: cfg.Engine, Surveyor: contract.SurveyorOf(observed.Engine), Guard: s.guard, Clock: cfg.Clock,
 		Audit: s.audit, Version: cfg.Version, Key: key, Insecure: cfg.UI.Insecure, Secure: cfg.Listen.AdminTLS != nil,
 		Origin: cfg.UI.Origin, ReadOnly: cfg.UI.ReadOnly, HideBodies: cfg.UI.HideBodies, Label: cfg.UI.Label, Color: cfg.UI.Color,
-		History: history, Facts: facts,
+		History: history, Facts: facts, CheckDestination: s.push.checkDestination,
 	})
 }
 

@@ -30,20 +30,29 @@ type Auditor interface {
 	Begin(audit.Action) (end func(audit.Outcome), err error)
 }
 
+// The paths of what actions are about. Those of the API begin with apiNamespace.
+const (
+	atNamespace  = Prefix + "/n/{namespace}"
+	atQueue      = atNamespace + "/q/{queue}"
+	apiNamespace = "/v1/{namespace}"
+	apiQueue     = apiNamespace + "/queues/{queue}"
+)
+
 // action is a change that pages offer. It is the same as a route of the API, and needs the right of that route.
 type action struct {
-	name   string
-	api    string
-	access auth.Access
+	// at is the path of what the action is about: its own path has its name after it.
+	at, name, api, command string
+	access                 auth.Access
 	// jobs is set if the action is about jobs of the queue, and not about the queue.
 	jobs bool
 	// state is set if the action is about every job of the state in [target.back].
 	state bool
-	// confirm returns the question before the action, "" if it runs at once.
-	confirm func(t *target) string
+	// question returns the question before the action, "" if it runs at once. effect says what happens.
+	question func(t *target) string
+	effect   string
 	// typed is set if the confirmation needs the name of the queue.
 	typed bool
-	run   func(ctx context.Context, e contract.Engine, t *target) error
+	run   func(ctx context.Context, cfg *Config, t *target) error
 	// done says what has happened to the queue, or to one job and to several.
 	done [2]string
 }
@@ -54,65 +63,107 @@ const maxPurged, purgeStep = 10_000, 1000
 // maxSelected is the number of jobs of one action: those of one page.
 const maxSelected = jobsPerPage
 
-const apiQueue = "/v1/{namespace}/queues/{queue}"
-
 // actions lists all changes that pages offer.
 var actions = []action{
 	{
-		name: "pause", api: "POST " + apiQueue + "/pause", access: auth.Admin, done: [2]string{"The queue is paused."},
-		run: func(ctx context.Context, e contract.Engine, t *target) error { return e.Pause(ctx, t.queue) },
+		at: atQueue, name: "pause", api: "POST " + apiQueue + "/pause", access: auth.Admin,
+		command: "duly queue pause {queue}", done: [2]string{"The queue is paused."},
+		run: func(ctx context.Context, cfg *Config, t *target) error { return cfg.Engine.Pause(ctx, t.queue) },
 	},
 	{
-		name: "resume", api: "POST " + apiQueue + "/resume", access: auth.Admin, done: [2]string{"The queue is open again."},
-		run: func(ctx context.Context, e contract.Engine, t *target) error { return e.Resume(ctx, t.queue) },
+		at: atQueue, name: "resume", api: "POST " + apiQueue + "/resume", access: auth.Admin,
+		command: "duly queue resume {queue}", done: [2]string{"The queue is open again."},
+		run: func(ctx context.Context, cfg *Config, t *target) error { return cfg.Engine.Resume(ctx, t.queue) },
 	},
 	{
-		name: "destroy", api: "DELETE " + apiQueue, access: auth.Admin, done: [2]string{"The queue is destroyed."},
-		typed: true, confirm: func(t *target) string { return "Destroy the queue " + t.queue.Name + "?" },
-		run: func(ctx context.Context, e contract.Engine, t *target) error { return e.Destroy(ctx, t.queue) },
+		at: atQueue, name: "destroy", api: "DELETE " + apiQueue, access: auth.Admin, command: "duly queue destroy {queue}",
+		done: [2]string{"The queue is destroyed."}, typed: true, question: ask("Destroy the queue {queue}?"),
+		effect: "The queue, its settings and all of its jobs are removed:",
+		run:    func(ctx context.Context, cfg *Config, t *target) error { return cfg.Engine.Destroy(ctx, t.queue) },
 	},
 	{
-		name: "purge", api: "POST " + apiQueue + "/purge", access: auth.Admin, state: true, typed: true,
-		done:    [2]string{"1 job is deleted.", "%d jobs are deleted."},
-		confirm: func(t *target) string { return "Delete every " + t.back + " job of " + t.queue.Name + "?" },
-		run:     purge,
+		at: atQueue, name: "purge", api: "POST " + apiQueue + "/purge", access: auth.Admin, state: true, typed: true,
+		command: "duly queue purge {queue} --state {back}", done: [2]string{"1 job is deleted.", "%d jobs are deleted."},
+		question: ask("Delete every {back} job of {queue}?"), run: purge,
+		effect: fmt.Sprintf("Every job of this state is removed, at most %d at once:", maxPurged),
 	},
 	{
-		name: "requeue", api: "POST " + apiQueue + "/requeue", access: auth.Admin, jobs: true,
-		done: [2]string{"1 job is requeued.", "%d jobs are requeued."}, run: requeue,
-		confirm: func(t *target) string { return t.question("", "Requeue %d dead jobs") },
-	},
-	{
-		name: "promote", api: "POST " + apiQueue + "/jobs/promote", access: auth.Produce, jobs: true,
-		done: [2]string{"1 job is due now.", "%d jobs are due now."},
-		run: func(ctx context.Context, e contract.Engine, t *target) error {
-			errs, err := e.PromoteJobs(ctx, t.queue, t.ids)
+		at: atQueue, name: "requeue", api: "POST " + apiQueue + "/requeue", access: auth.Admin, jobs: true,
+		command: "duly dead requeue {queue} {jobs}", done: [2]string{"1 job is requeued.", "%d jobs are requeued."},
+		question: func(t *target) string { return t.question("", "Requeue %d dead jobs") },
+		run: func(ctx context.Context, cfg *Config, t *target) error {
+			results, err := cfg.Engine.Requeue(ctx, t.queue, duly.RequeueParams{IDs: t.ids})
+			errs := make([]error, len(results))
+			for i := range results {
+				errs[i] = results[i].Err
+			}
 			return cmp.Or(err, t.end(errs...))
 		},
 	},
 	{
-		name: "delete", api: "POST " + apiQueue + "/jobs/delete", access: auth.Produce, jobs: true,
-		done: [2]string{"1 job is deleted.", "%d jobs are deleted."}, run: deleteJobs,
-		confirm: func(t *target) string { return t.question("Delete the job %s?", "Delete %d jobs") },
+		at: atQueue, name: "promote", api: "POST " + apiQueue + "/jobs/promote", access: auth.Produce, jobs: true,
+		command: "duly job promote {queue} {jobs}", done: [2]string{"1 job is due now.", "%d jobs are due now."},
+		run: func(ctx context.Context, cfg *Config, t *target) error {
+			errs, err := cfg.Engine.PromoteJobs(ctx, t.queue, t.ids)
+			return cmp.Or(err, t.end(errs...))
+		},
+	},
+	{
+		at: atQueue, name: "delete", api: "POST " + apiQueue + "/jobs/delete", access: auth.Produce, jobs: true,
+		command: "duly job delete {queue} {jobs}", done: [2]string{"1 job is deleted.", "%d jobs are deleted."},
+		question: func(t *target) string { return t.question("Delete the job %s?", "Delete %d jobs") },
+		// The jobs of a group stay if another action has requeued them.
+		run: func(ctx context.Context, cfg *Config, t *target) error {
+			errs, err := cfg.Engine.DeleteJobs(ctx, t.queue, t.ids, t.state)
+			return cmp.Or(err, t.end(errs...))
+		},
 	},
 }
 
-// actionNamed returns an action of the list.
-func actionNamed(name string) *action {
-	return &actions[slices.IndexFunc(actions, func(a action) bool { return a.name == name })]
-}
+// ask returns a question with the names of a target.
+func ask(text string) func(t *target) string { return func(t *target) string { return t.fill(text) } }
 
 // target is what an action is about, and how it ends.
 type target struct {
 	queue duly.QueueRef
+	// name is that of something else than a queue.
+	name  string
 	ids   []string
 	group *failures.Selection // selects the jobs instead of ids
 	// back is the page after the action: a state, job, or "" for the queue. state is set for an action on jobs of one state.
 	back  string
 	state duly.State
+	// at is the path of what the action is about.
+	at string
 
 	done, failed int
 	err          error // of the first job that failed
+}
+
+// targetOf returns the target of a request, whose path or form has its names.
+func targetOf(c *route.Call, form url.Values) *target {
+	t := &target{queue: queueOf(c), name: cmp.Or(c.PathValue("name"), form.Get("name")), back: form.Get("back"), at: atQueue}
+	t.queue.Name = cmp.Or(t.queue.Name, form.Get("queue"))
+	return t
+}
+
+// fill returns a text with the names of the target.
+func (t *target) fill(text string) string {
+	jobs := strings.Join(t.ids[:min(3, len(t.ids))], " ")
+	if len(t.ids) > 3 {
+		jobs += " …"
+	}
+	if t.group != nil {
+		jobs = "--group " + t.group.Fingerprint
+	}
+	return strings.NewReplacer("{namespace}", t.queue.Namespace, "{queue}", t.queue.Name, "{name}", t.name,
+		"{back}", t.back, "{jobs}", jobs).Replace(text)
+}
+
+// path returns the URL of a pattern with the names of the target.
+func (t *target) path(pattern string) render.Path {
+	return render.Path(strings.NewReplacer("{namespace}", url.PathEscape(t.queue.Namespace),
+		"{queue}", url.PathEscape(t.queue.Name), "{name}", url.PathEscape(t.name)).Replace(pattern))
 }
 
 // end counts the results of jobs. It returns the error of an action that has changed nothing. A step of a group returns
@@ -132,9 +183,9 @@ func (t *target) end(errs ...error) error {
 	return t.err
 }
 
-func purge(ctx context.Context, e contract.Engine, t *target) error {
+func purge(ctx context.Context, cfg *Config, t *target) error {
 	for t.done < maxPurged {
-		n, err := e.Purge(ctx, t.queue, t.state, purgeStep)
+		n, err := cfg.Engine.Purge(ctx, t.queue, t.state, purgeStep)
 		t.done += n
 		if err != nil {
 			return t.end(err)
@@ -144,21 +195,6 @@ func purge(ctx context.Context, e contract.Engine, t *target) error {
 		}
 	}
 	return nil
-}
-
-func requeue(ctx context.Context, e contract.Engine, t *target) error {
-	results, err := e.Requeue(ctx, t.queue, duly.RequeueParams{IDs: t.ids})
-	errs := make([]error, len(results))
-	for i := range results {
-		errs[i] = results[i].Err
-	}
-	return cmp.Or(err, t.end(errs...))
-}
-
-// deleteJobs deletes jobs. Those of a group stay if another action has requeued them.
-func deleteJobs(ctx context.Context, e contract.Engine, t *target) error {
-	errs, err := e.DeleteJobs(ctx, t.queue, t.ids, t.state)
-	return cmp.Or(err, t.end(errs...))
 }
 
 // question returns the question before an action: several with the number of jobs, or one with the ID of the only job.
@@ -192,10 +228,10 @@ func (a *action) text(t *target) string {
 }
 
 // actionRoutes returns the routes of all actions.
-func (d *Dashboard) actionRoutes(queue string) (list []route.Route) {
+func (d *Dashboard) actionRoutes() (list []route.Route) {
 	for i := range actions {
 		a := &actions[i]
-		r := d.route("POST", queue+"/"+a.name, a.access, func(c *route.Call) error { return d.act(c, a) })
+		r := d.route("POST", a.at+"/"+a.name, a.access, func(c *route.Call) error { return d.act(c, a) })
 		r.MaxBody = maxSelection
 		list = append(list, r)
 	}
@@ -208,7 +244,8 @@ func (d *Dashboard) act(c *route.Call, a *action) error {
 	if err != nil {
 		return err
 	}
-	t := &target{queue: queueOf(c), back: form.Get("back")}
+	t := targetOf(c, form)
+	t.at = a.at
 	if a.jobs {
 		if err = t.choose(form, d.cfg.Clock.Now()); err != nil {
 			return err
@@ -225,13 +262,13 @@ func (d *Dashboard) act(c *route.Call, a *action) error {
 			return err
 		}
 	}
-	if a.confirm != nil && form.Get("confirmed") == "" {
-		if question := a.confirm(t); question != "" {
+	if a.question != nil && form.Get("confirmed") == "" {
+		if question := a.question(t); question != "" {
 			return d.ask(c, a, t, question, "")
 		}
 	}
 	if (a.typed || t.group.IsLarge(maxSelected)) && !named {
-		return d.ask(c, a, t, a.confirm(t), "The name is different.")
+		return d.ask(c, a, t, a.question(t), "The name is different.")
 	}
 
 	mark := a.mark(form.Get("once"), t)
@@ -301,25 +338,20 @@ func (d *Dashboard) begin(a audit.Action) (end func(audit.Outcome), err error) {
 // ask shows the confirmation of an action.
 func (d *Dashboard) ask(c *route.Call, a *action, t *target, question, problem string) error {
 	method, pattern, _ := strings.Cut(a.api, " ")
-	request := strings.NewReplacer("{namespace}", t.queue.Namespace, "{queue}", t.queue.Name).Replace(pattern)
 	v := view.Confirm{
 		Problem: problem, IDs: t.ids, Back: t.back, Cancel: t.page(), Word: strings.ToUpper(a.name[:1]) + a.name[1:],
-		To: actionPath(t.queue, a.name), Once: rand.Text(), Group: t.group,
+		To: t.path(a.at + "/" + a.name), Once: rand.Text(), Group: t.group, Effect: a.effect,
 	}
 	v.Frame = d.frame(c, question)
-	v.Frame.Command, v.Frame.Request = a.command(t), method+" "+request
+	v.Frame.Command, v.Frame.Request = t.fill(a.command), method+" "+string(t.path(pattern))
 
 	if t.group != nil {
 		v.Effect = t.group.Effect()
 	}
-	if t.group.IsLarge(maxSelected) {
+	if a.typed || t.group.IsLarge(maxSelected) {
 		v.Typed = t.queue.Name
 	}
 	if a.typed {
-		v.Typed, v.Effect = t.queue.Name, "The queue, its settings and all of its jobs are removed:"
-		if a.state {
-			v.Effect = fmt.Sprintf("Every job of this state is removed, at most %d at once:", maxPurged)
-		}
 		stats, err := d.cfg.Engine.Stats(c.Context(), t.queue)
 		if err != nil {
 			return err
@@ -336,30 +368,6 @@ func (d *Dashboard) ask(c *route.Call, a *action, t *target, question, problem s
 		status = http.StatusBadRequest
 	}
 	return d.reply(c, status, "confirm.html", v)
-}
-
-// command returns the command line for an action.
-func (a *action) command(t *target) string {
-	jobs := strings.Join(t.ids[:min(3, len(t.ids))], " ")
-	if len(t.ids) > 3 {
-		jobs += " …"
-	}
-	switch a.name {
-	case "destroy":
-		return "duly queue destroy " + t.queue.Name
-	case "purge":
-		return "duly queue purge " + t.queue.Name + " --state " + t.back
-	case "requeue":
-		if t.group != nil {
-			jobs = "--group " + t.group.Fingerprint
-		}
-		return "duly dead requeue " + t.queue.Name + " " + jobs
-	default:
-		if t.group != nil {
-			jobs = "--state dead ID…"
-		}
-		return "duly job " + a.name + " " + t.queue.Name + " " + jobs
-	}
 }
 
 // maxSelection bounds the form of an action, in bytes: each ID has a name, and may be escaped.
@@ -382,16 +390,16 @@ func (t *target) page() render.Path {
 	var state duly.State
 	switch {
 	case t.group != nil && t.group.More:
-		return withQuery(actionPath(t.queue, "dead"), "fp", t.group.Fingerprint, "before",
+		return withQuery(t.path(atQueue+"/dead"), "fp", t.group.Fingerprint, "before",
 			strconv.FormatInt(t.group.Before, 10), "after", t.group.Cursor)
 	case t.back == "job" && len(t.ids) == 1:
 		return queuePath(t.queue.Namespace, t.queue.Name, "j", t.ids[0])
 	case t.back == "queues":
-		return queuesPath(t.queue.Namespace)
+		return t.path(atNamespace + "/" + t.back)
 	case state.UnmarshalText([]byte(t.back)) == nil:
-		return queuePath(t.queue.Namespace, t.queue.Name, t.back)
+		return t.path(atQueue + "/" + t.back)
 	}
-	return queuePath(t.queue.Namespace, t.queue.Name)
+	return t.path(t.at)
 }
 
 // can reports whether the caller may change something that needs a right.
@@ -399,10 +407,12 @@ func (d *Dashboard) can(c *route.Call, access auth.Access) bool {
 	return !d.cfg.ReadOnly && c.Require(access) == nil
 }
 
-// button returns the form of an action, nil if the caller may not do it.
-func (d *Dashboard) button(c *route.Call, name, text, back string, ids ...string) []view.Button {
-	if !d.can(c, actionNamed(name).access) {
+// button returns the form of an action on the target of the page, nil if the caller may not do it.
+func (d *Dashboard) button(c *route.Call, at, name, text, back string, ids ...string) []view.Button {
+	i := slices.IndexFunc(actions, func(a action) bool { return a.at == at && a.name == name })
+	if !d.can(c, actions[i].access) {
 		return nil
 	}
-	return []view.Button{{Text: text, To: actionPath(queueOf(c), name), Name: name, Back: back, Once: rand.Text(), IDs: ids}}
+	to := targetOf(c, nil).path(at + "/" + name)
+	return []view.Button{{Text: text, To: to, Name: name, Back: back, Once: rand.Text(), IDs: ids}}
 }

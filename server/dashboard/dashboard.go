@@ -51,6 +51,8 @@ type Config struct {
 	Label, Color string
 	History      History
 	Facts        Facts
+	// CheckDestination returns an error for a URL that no job may be sent to. Nil permits every URL.
+	CheckDestination func(field, text string) error
 }
 
 // History configures the history of the charts.
@@ -134,8 +136,6 @@ func (d *Dashboard) Run(ctx context.Context) { d.history.Run(ctx) }
 
 // Routes returns the table of routes. Every page has the right of the API's route with the same answer.
 func (d *Dashboard) Routes() []route.Route {
-	const namespace = Prefix + "/n/{namespace}"
-	const queue = namespace + "/q/{queue}"
 	return slices.Concat([]route.Route{
 		d.route("GET", Prefix, auth.Open, d.start),
 		d.route("GET", Prefix+"/login", auth.Open, d.loginPage),
@@ -144,16 +144,16 @@ func (d *Dashboard) Routes() []route.Route {
 		d.route("GET", Prefix+"/assets/{hash}/{file...}", auth.Open, d.asset),
 
 		d.route("POST", Prefix+"/theme", auth.Open, d.theme),
-		d.route("GET", namespace, auth.Either, d.overview),
-		d.route("GET", namespace+"/queues", auth.Either, d.queues),
-		d.route("GET", namespace+"/live", auth.Either, d.live),
-		d.route("GET", namespace+"/dead", auth.Consume, d.dead),
-		d.route("GET", queue, auth.Either, d.queue),
-		d.route("GET", queue+"/find", auth.Consume, d.find),
-		d.route("GET", queue+"/{state}", auth.Consume, d.jobs),
-		d.route("GET", queue+"/j/{id}", auth.Consume, d.job),
+		d.route("GET", atNamespace, auth.Either, d.overview),
+		d.route("GET", atNamespace+"/queues", auth.Either, d.queues),
+		d.route("GET", atNamespace+"/live", auth.Either, d.live),
+		d.route("GET", atNamespace+"/dead", auth.Consume, d.dead),
+		d.route("GET", atQueue, auth.Either, d.queue),
+		d.route("GET", atQueue+"/find", auth.Consume, d.find),
+		d.route("GET", atQueue+"/{state}", auth.Consume, d.jobs),
+		d.route("GET", atQueue+"/j/{id}", auth.Consume, d.job),
 		d.route("", Prefix+"/{rest...}", auth.Open, d.unknown),
-	}, d.actionRoutes(queue), d.pushRoutes(queue))
+	}, d.actionRoutes(), d.formRoutes(&pushForm))
 }
 
 // maxForm bounds the form of a login, in bytes.

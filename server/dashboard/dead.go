@@ -125,12 +125,12 @@ func (d *Dashboard) measure(c *route.Call, t *target, asked bool) error {
 // run runs an action on its jobs. It takes the jobs of a group in steps.
 func (d *Dashboard) run(ctx context.Context, a *action, t *target) error {
 	if t.group == nil {
-		return a.run(ctx, d.cfg.Engine, t)
+		return a.run(ctx, &d.cfg, t)
 	}
 	defer d.failures.Expire(t.queue)
 	err := t.group.Each(ctx, d.cfg.Engine, d.cfg.Clock, t.queue, func(ids []string) error {
 		t.ids = ids
-		return a.run(ctx, d.cfg.Engine, t)
+		return a.run(ctx, &d.cfg, t)
 	})
 	if err == nil && t.done == 0 {
 		err = t.err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard/render"
 	"github.com/dulymq/duly/server/dashboard/view"
@@ -87,7 +88,7 @@ func (d *Dashboard) jobTable(c *route.Call, q duly.QueueRef, list *duly.ListPara
 	}
 	v.Buttons = d.jobButtons(c, list.State, [3]string{"Run selected now", "Requeue selected …", "Delete selected …"}, "", "")
 	if len(v.Rows) > 0 && fp == "" && from == "" {
-		v.Purge = d.button(c, "purge", "Purge …", state)
+		v.Purge = d.button(c, atQueue, "purge", "Purge …", state)
 	}
 
 	// The links have the time of a duration from now, so all pages begin at the same time.
@@ -156,8 +157,9 @@ func (d *Dashboard) job(c *route.Call) error {
 	state := j.State.String()
 	v := view.Job{
 		Queue: view.Link{Text: q.Name, To: queuePath(q.Namespace, q.Name)}, ID: j.ID,
-		State:  view.Link{Text: state, To: queuePath(q.Namespace, q.Name, state)},
-		Fields: jobFields(&j, d.cfg.Clock.Now()), Error: j.LastError, Hidden: d.cfg.HideBodies,
+		State: view.Link{Text: state, To: queuePath(q.Namespace, q.Name, state)},
+		Fields: shown(wire.JobForm.Append(nil, j), d.cfg.Clock.Now(), "id", "queue", "body", "body_base64", "headers",
+			"last_error", "result", "result_base64"), Error: j.LastError, Hidden: d.cfg.HideBodies,
 		Buttons: d.jobButtons(c, j.State, [3]string{"Run now", "Requeue", "Delete …"}, "job", state, j.ID),
 	}
 	if !d.cfg.HideBodies {
@@ -181,30 +183,11 @@ func (d *Dashboard) jobButtons(
 ) (list []view.Button) {
 	switch s {
 	case duly.StateDelayed:
-		list = d.button(c, "promote", texts[0], back, ids...)
+		list = d.button(c, atQueue, "promote", texts[0], back, ids...)
 	case duly.StateDead:
-		list = d.button(c, "requeue", texts[1], back, ids...)
+		list = d.button(c, atQueue, "requeue", texts[1], back, ids...)
 	}
-	return append(list, d.button(c, "delete", texts[2], gone, ids...)...)
-}
-
-// jobFields returns the fields of a job that are set.
-func jobFields(j *duly.JobInfo, now time.Time) (list []view.Field) {
-	for _, f := range []view.Field{
-		{Name: "state", Value: j.State.String()}, {Name: "pushed", Value: since(j.PushedAt, now)},
-		{Name: "due", Value: since(j.Due, now)}, {Name: "expires", Value: since(j.ExpiresAt, now)},
-		{Name: "lease ends", Value: since(j.LeaseEnd, now)}, {Name: "finished", Value: since(j.FinishedAt, now)},
-		{Name: "attempt", Value: fmt.Sprintf("%d of %d", j.Attempt, j.Tries)}, {Name: "failures", Value: strconv.Itoa(j.Failures)},
-		{Name: "stalls", Value: strconv.Itoa(j.Stalls)}, {Name: "priority", Value: strconv.Itoa(j.Priority)},
-		{Name: "backoff", Value: fmt.Sprint(j.Backoff)}, {Name: "lease", Value: duration(j.Lease)},
-		{Name: "retain", Value: duration(j.Retain)}, {Name: "order key", Value: j.OrderKey},
-		{Name: "merge key", Value: j.Merge.Key}, {Name: "callback", Value: j.Callback},
-	} {
-		if f.Value != "" {
-			list = append(list, f)
-		}
-	}
-	return list
+	return append(list, d.button(c, atQueue, "delete", texts[2], gone, ids...)...)
 }
 
 // headerFields returns the headers by name.

@@ -41,7 +41,7 @@ func TestPushForm(t *testing.T) {
 	if string(got) != string(want) {
 		t.Errorf("the job is %s, want %s", got, want)
 	}
-	if lines := r.audited(); len(lines) != 2 || lines[0].Route != apiPush || lines[0].Jobs[0] != "job-1" {
+	if lines := r.audited(); len(lines) != 2 || lines[0].Route != pushForm.api || lines[0].Jobs[0] != "job-1" {
 		t.Errorf("the lines are %+v", lines)
 	}
 	if strings.Contains(r.log.String(), "line 1") {

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard/view"
 	"github.com/dulymq/duly/server/failures"
@@ -143,12 +143,17 @@ func (d *Dashboard) queue(c *route.Call) error {
 			"there is no queue %q in the namespace %q; a push creates it: duly push %[1]s", q.Name, q.Normal().Namespace)
 	}
 
-	texts := d.numbers(q, &stats, contract.ThrottleOf(config))
+	texts, settings := d.numbers(q, &stats, contract.ThrottleOf(config)), []view.Field{}
+	for _, f := range fieldsOf(wire.QueueForm.Append(nil, wire.Queue{Config: config})) {
+		if name, ok := strings.CutPrefix(f.Name, "config."); ok {
+			settings = append(settings, view.Field{Name: name, Value: f.Value})
+		}
+	}
 	number := func(at int) view.Number { return view.Number{At: at, Text: texts[at]} }
 	v := view.Queue{
 		Name: q.Name, Flags: number(atFlags), States: states(q, texts, duly.StateNone),
 		Ages: ages(&stats, d.cfg.Clock.Now()), Late: number(atLate), Sum: number(len(texts) - 1),
-		Settings: settings(&config), Find: actionPath(q, "find"), Charts: d.charts(c, q.Name), Spread: d.spread(q),
+		Settings: settings, Find: actionPath(q, "find"), Charts: d.charts(c, q.Name), Spread: d.spread(q),
 	}
 	for i, name := range []string{"In per second", "Out per second", "Failed per second", "Empty in"} {
 		v.Rates = append(v.Rates, view.Number{Name: name, At: atIn + i, Text: texts[atIn+i]})
@@ -160,7 +165,7 @@ func (d *Dashboard) queue(c *route.Call) error {
 	if config.Paused {
 		name, text = "resume", "Resume"
 	}
-	v.Buttons = append(d.button(c, name, text, ""), d.button(c, "destroy", "Destroy …", "queues")...)
+	v.Buttons = append(d.button(c, atQueue, name, text, ""), d.button(c, atQueue, "destroy", "Destroy …", "queues")...)
 	if d.can(c, auth.Produce) {
 		v.Push = actionPath(q, "push")
 	}
@@ -215,28 +220,6 @@ func sum(s *duly.Stats) string {
 		return fmt.Sprintf("Every job is accounted for: %d pushed = %d ended + %d stored.", n.Pushed, ended, stored)
 	}
 	return fmt.Sprintf("%d pushed, %d ended, %d stored: jobs move while the page reads.", n.Pushed, ended, stored)
-}
-
-func settings(c *duly.QueueConfig) []view.Field {
-	number := func(n int) string {
-		if n <= 0 {
-			return "none"
-		}
-		return strconv.Itoa(n)
-	}
-	rate := "none"
-	if c.Rate.Limited() {
-		rate = fmt.Sprintf("%g per second, burst %d", c.Rate.PerSecond, c.Rate.Burst)
-	}
-	return []view.Field{
-		{Name: "paused", Value: strconv.FormatBool(c.Paused)},
-		{Name: "max_leased", Value: number(c.MaxLeased)}, {Name: "rate", Value: rate},
-		{Name: "max_jobs", Value: number(c.MaxJobs)}, {Name: "dead_count", Value: number(c.DeadCount)},
-		{Name: "dead_age", Value: duration(c.DeadAge)}, {Name: "tries", Value: strconv.Itoa(c.Defaults.Tries)},
-		{Name: "max_stalls", Value: number(c.Defaults.MaxStalls)},
-		{Name: "backoff", Value: fmt.Sprint(c.Defaults.Backoff)}, {Name: "lease", Value: duration(c.Defaults.Lease)},
-		{Name: "ttl", Value: duration(c.Defaults.TTL)}, {Name: "retain", Value: duration(c.Defaults.Retain)},
-	}
 }
 
 func duration(d time.Duration) string {

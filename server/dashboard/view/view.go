@@ -86,23 +86,32 @@ type Confirm struct {
 	Back, Once string
 }
 
-// Push is the form of a new job.
-type Push struct {
+// Form is a page with the fields of a request of the API.
+type Form struct {
 	Frame Frame
-	Queue Link
+	Title string
+	// Up is the page above. Notes say what a reader must know.
+	Up    Link
+	Notes []string
 	To    render.Path
 	Once  string
-	// Off is set if nothing can be pushed.
+	// Off is set if nothing can be changed.
 	Off bool
 	// Problem is what the last try says of no field.
-	Problem                 string
-	Body, BodyProblem       string
-	Headers, HeadersProblem string
-	Fields                  []Input
+	Problem string
+	Fields  []Input
+	// Hints replace those of fields. Word is the text of the button.
+	Hints map[string]string
+	Word  string
 }
 
-// Input is a field of a form. Hint is what an empty field means.
-type Input struct{ Name, Label, Value, Hint, Problem string }
+// Input is a field of a form. Hint is what an empty field means, and Help describes the field. Area is set for a long
+// text, and Map for lines with a name and a value.
+type Input struct {
+	Name, Value, Hint, Help, Problem string
+	Area, Map, Required              bool
+	Options                          []Order
+}
 
 // Login is the page before a session.
 type Login struct {
