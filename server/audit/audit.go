@@ -30,20 +30,22 @@ type Log struct {
 	files files
 }
 
-// Action is what a person wants to do.
+// Action is what a person wants to do. A line of a file has its fields.
 type Action struct {
 	// Caller is the name of the token or account, Session a part of the hash of the session's ID.
-	Caller, Session string
-	Remote          string
+	Caller  string `json:"caller,omitempty"`
+	Session string `json:"session,omitempty"`
+	Remote  string `json:"remote,omitempty"`
 	// Via is the dashboard, the api or the admin address.
-	Via string
+	Via string `json:"via,omitempty"`
 	// Route is the route of the API that does this: "POST /v1/{namespace}/queues/{queue}/pause".
-	Route            string
-	Namespace, Queue string
+	Route     string `json:"route,omitempty"`
+	Namespace string `json:"namespace,omitempty"`
+	Queue     string `json:"queue,omitempty"`
 	// Jobs are the IDs of the jobs, or what else the action is about.
-	Jobs []string
+	Jobs []string `json:"jobs,omitempty"`
 	// Request is the ID of the request.
-	Request string
+	Request string `json:"request,omitempty"`
 }
 
 // Outcome is how an action ended.
@@ -56,21 +58,13 @@ type Outcome struct {
 
 // line is one line of a file.
 type line struct {
-	Time      string   `json:"time"`
-	Phase     string   `json:"phase"` // intent or outcome
-	Action    string   `json:"action"`
-	Caller    string   `json:"caller,omitempty"`
-	Session   string   `json:"session,omitempty"`
-	Remote    string   `json:"remote,omitempty"`
-	Via       string   `json:"via,omitempty"`
-	Route     string   `json:"route,omitempty"`
-	Namespace string   `json:"namespace,omitempty"`
-	Queue     string   `json:"queue,omitempty"`
-	Jobs      []string `json:"jobs,omitempty"`
-	Request   string   `json:"request,omitempty"`
-	Result    string   `json:"result,omitempty"` // ok, unknown, or the code of the error
-	Done      int      `json:"done,omitempty"`
-	Failed    int      `json:"failed,omitempty"`
+	Time  string `json:"time"`
+	Phase string `json:"phase"` // intent or outcome
+	ID    string `json:"action"`
+	Action
+	Result string `json:"result,omitempty"` // ok, unknown, or the code of the error
+	Done   int    `json:"done,omitempty"`
+	Failed int    `json:"failed,omitempty"`
 }
 
 const (
@@ -90,7 +84,7 @@ func Open(cfg Config) (*Log, error) {
 		return nil, err
 	}
 	for _, id := range begun {
-		l.note(line{Phase: outcome, Action: id, Result: "unknown"}, false)
+		l.note(line{Phase: outcome, ID: id, Result: "unknown"}, false)
 	}
 	return l, nil
 }
@@ -107,16 +101,21 @@ func (l *Log) BeginLoose(a Action) (end func(Outcome)) {
 
 func (l *Log) begin(a Action, sync bool) (end func(Outcome), err error) {
 	id := duly.NewNumber().String()
-	err = l.note(line{
-		Phase: intent, Action: id, Caller: clean(a.Caller), Session: a.Session, Remote: clean(a.Remote), Via: a.Via,
-		Route: a.Route, Namespace: clean(a.Namespace), Queue: clean(a.Queue), Jobs: cleanAll(a.Jobs), Request: a.Request,
-	}, sync)
+	for _, text := range []*string{&a.Caller, &a.Remote, &a.Namespace, &a.Queue} {
+		*text = clean(*text)
+	}
+	jobs := make([]string, len(a.Jobs))
+	for i := range a.Jobs {
+		jobs[i] = clean(a.Jobs[i])
+	}
+	a.Jobs = jobs
+	err = l.note(line{Phase: intent, ID: id, Action: a}, sync)
 	return func(o Outcome) {
 		result := "ok"
 		if o.Err != nil {
 			result = string(duly.CodeOf(o.Err))
 		}
-		l.note(line{Phase: outcome, Action: id, Result: result, Done: o.Done, Failed: o.Failed}, sync)
+		l.note(line{Phase: outcome, ID: id, Result: result, Done: o.Done, Failed: o.Failed}, sync)
 	}, err
 }
 
@@ -139,7 +138,7 @@ func (l *Log) note(n line, sync bool) error {
 	defer l.mu.Unlock()
 	if err = l.files.append(append(text, '\n'), sync, l.cfg.Clock.Now()); err != nil {
 		l.failed.Add(1)
-		l.cfg.Logger.Error("a line of the audit log could not be written", "action", n.Action, "phase", n.Phase,
+		l.cfg.Logger.Error("a line of the audit log could not be written", "action", n.ID, "phase", n.Phase,
 			"error", route.Fault(err))
 	}
 	return err
@@ -151,12 +150,4 @@ func clean(text string) string {
 		return "(a token)"
 	}
 	return route.Line(text)
-}
-
-func cleanAll(texts []string) []string {
-	list := make([]string, len(texts))
-	for i := range texts {
-		list[i] = clean(texts[i])
-	}
-	return list
 }

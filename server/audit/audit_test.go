@@ -99,7 +99,7 @@ func TestEachActionHasIntentAndOutcome(t *testing.T) {
 	}
 	end(Outcome{Err: duly.ErrConflict, Done: 2, Failed: 1})
 	lines := r.lines()
-	if r.shape() != "intent, outcome conflict" || lines[0].Action != lines[1].Action || lines[0].Caller != "account ada" ||
+	if r.shape() != "intent, outcome conflict" || lines[0].ID != lines[1].ID || lines[0].Caller != "account ada" ||
 		lines[0].Queue != "mail" || lines[1].Done != 2 || lines[1].Failed != 1 {
 		t.Errorf("the lines are %+v", lines)
 	}

@@ -163,9 +163,9 @@ func unfinishedIn(path string, ids []string) ([]string, error) {
 			continue // a part of a line
 		}
 		if n.Phase == intent {
-			ids = append(ids, n.Action)
+			ids = append(ids, n.ID)
 		} else {
-			ids = slices.DeleteFunc(ids, func(id string) bool { return id == n.Action })
+			ids = slices.DeleteFunc(ids, func(id string) bool { return id == n.ID })
 		}
 	}
 	return ids, lines.Err()

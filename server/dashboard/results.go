@@ -25,13 +25,11 @@ type results struct {
 	keys []string // oldest first
 }
 
-// result is what an action has done. The fields below until are set when done is closed.
+// result is what an action has done. A second click waits for the run of the first one.
 type result struct {
-	done  chan struct{}
+	run   func() (render.Path, error)
 	until time.Duration // monotonic; zero while the action runs
-	text  string
-	page  render.Path // the page after the action
-	err   error
+	text  string        // of an action without an error
 }
 
 // once runs an action, unless the same form has just run it. Then it waits for that run. It returns the page that run
@@ -43,43 +41,49 @@ func (r *results) once(
 		return "", contract.Invalid("once", "is missing; send the form of the page")
 	}
 	r.mu.Lock()
-	if known := r.list[key]; known != nil && (known.until == 0 || r.clock.Mono() < known.until) {
-		r.mu.Unlock()
-		<-known.done
-		return known.page, known.err
+	known := r.list[key]
+	if known == nil || known.until != 0 && r.clock.Mono() >= known.until {
+		known = r.add(key, run)
 	}
+	r.mu.Unlock()
+	return known.run()
+}
 
+// add adds an action that has not run.
+func (r *results) add(key string, run func() (string, render.Path, error)) *result {
 	if r.list == nil {
 		r.list = map[string]*result{}
 	}
 	if r.list[key] == nil {
 		r.keys = append(r.keys, key)
 	}
-
-	// An action that panics must not block a second click.
-	mine := &result{done: make(chan struct{}), err: duly.ErrInternal}
-	r.list[key] = mine
 	if len(r.keys) > maxResults {
 		delete(r.list, r.keys[0])
 		r.keys = r.keys[1:]
 	}
-	r.mu.Unlock()
-
-	defer func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		mine.until = r.clock.Mono() + doubleClick
-		close(mine.done)
-	}()
-	mine.text, mine.page, mine.err = run()
-	return mine.page, mine.err
+	mine := &result{}
+	mine.run = sync.OnceValues(func() (page render.Path, err error) {
+		text := ""
+		defer func() {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			mine.until = r.clock.Mono() + doubleClick
+			if err == nil {
+				mine.text = text
+			}
+		}()
+		text, page, err = run()
+		return page, err
+	})
+	r.list[key] = mine
+	return mine
 }
 
 // text returns the result of an action that has ended without an error.
 func (r *results) text(key string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known := r.list[key]; known != nil && known.until != 0 && known.err == nil {
+	if known := r.list[key]; known != nil {
 		return known.text
 	}
 	return ""

@@ -142,20 +142,13 @@ var conditions = []condition{
 	{
 		code: "limit_saturated", limit: 5 * time.Minute, next: "Raise max_leased, or accept the wait.",
 		queue: func(c *condition, q *Queue, now time.Time) string {
-			if q.Recent.Full.IsZero() || now.Sub(q.Recent.Full) <= c.limit {
-				return ""
-			}
-			return fmt.Sprintf("All %d leases of max_leased have been in use for %s.",
-				q.Throttle.MaxLeased, view.Duration(now.Sub(q.Recent.Full)))
+			return lasting(q.Recent.Full, now, c.limit, fmt.Sprintf("All %d leases of max_leased have been in use", q.Throttle.MaxLeased))
 		},
 	},
 	{
 		code: "paused_long", limit: 24 * time.Hour, next: "Resume the queue, or destroy it.",
 		queue: func(c *condition, q *Queue, now time.Time) string {
-			if q.Recent.Paused.IsZero() || now.Sub(q.Recent.Paused) <= c.limit {
-				return ""
-			}
-			return fmt.Sprintf("The queue has been paused for %s.", view.Duration(now.Sub(q.Recent.Paused)))
+			return lasting(q.Recent.Paused, now, c.limit, "The queue has been paused")
 		},
 	},
 }
@@ -166,6 +159,14 @@ func recently(at, now time.Time, limit time.Duration, what string) string {
 		return ""
 	}
 	return what + " at " + at.UTC().Format("15:04:05 UTC") + "."
+}
+
+// lasting returns a sentence about a state that has lasted for longer than a limit.
+func lasting(since, now time.Time, limit time.Duration, what string) string {
+	if since.IsZero() || now.Sub(since) <= limit {
+		return ""
+	}
+	return what + " for " + view.Duration(now.Sub(since)) + "."
 }
 
 // key identifies a finding.

@@ -6,7 +6,9 @@ package feed
 
 import (
 	"context"
+	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -48,12 +50,16 @@ type Feed struct {
 	single map[string]*single
 }
 
-// single is a look that no viewer waits for. The look is set when done is closed.
+// single is a look that no viewer waits for. Its look is an error until it has ended, also after a panic.
 type single struct {
-	done  chan struct{}
+	once  sync.Once
 	begin time.Duration
+	ended atomic.Bool
 	look  *Look
 }
+
+// over reports whether the look is too old for another page.
+func (s *single) over(now time.Duration) bool { return s.ended.Load() && now-s.begin >= every }
 
 // namespace is one that has viewers.
 type namespace struct {
@@ -156,47 +162,22 @@ func (f *Feed) Look(ctx context.Context, name string) *Look {
 		return last
 	}
 	s := f.single[name]
-	if s == nil || s.look != nil && now-s.begin >= every {
-		s = f.begin(name, now)
-		f.mu.Unlock()
-		f.fill(ctx, name, s)
-	} else {
-		f.mu.Unlock()
-	}
-
-	select {
-	case <-s.done:
-		return s.look
-	case <-ctx.Done():
-		return &Look{At: f.Clock.Now(), Mono: now, Err: ctx.Err()}
-	}
-}
-
-// fill makes a look. Callers may wait for it when the first one is gone, or has panicked.
-func (f *Feed) fill(ctx context.Context, name string, s *single) {
-	look := &Look{At: f.Clock.Now(), Mono: s.begin, Err: duly.ErrInternal}
-	defer func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		s.look = look
-		close(s.done)
-	}()
-	look = f.look(context.WithoutCancel(ctx), name)
-}
-
-// begin adds a look, and removes the old ones.
-func (f *Feed) begin(name string, now time.Duration) *single {
-	for other, s := range f.single {
-		if s.look != nil && now-s.begin >= every {
-			delete(f.single, other)
+	if s == nil || s.over(now) {
+		maps.DeleteFunc(f.single, func(_ string, s *single) bool { return s.over(now) })
+		s = &single{begin: now, look: &Look{At: f.Clock.Now(), Mono: now, Err: duly.ErrInternal}}
+		if f.single == nil {
+			f.single = map[string]*single{}
 		}
+		f.single[name] = s
 	}
-	if f.single == nil {
-		f.single = map[string]*single{}
-	}
-	s := &single{done: make(chan struct{}), begin: now}
-	f.single[name] = s
-	return s
+	f.mu.Unlock()
+
+	// Callers may wait for the look when the first one is gone.
+	s.once.Do(func() {
+		defer s.ended.Store(true)
+		s.look = f.look(context.WithoutCancel(ctx), name)
+	})
+	return s.look
 }
 
 func (f *Feed) publish(n *namespace, look *Look) {
