@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard"
@@ -57,6 +58,7 @@ func (s *Server) newDashboard(cfg *Config, observed *observe.Engine) (*dashboard
 	if cfg.Listen.DataDir != "" {
 		history.Path = filepath.Join(cfg.Listen.DataDir, uihistory.FileName)
 	}
+	scheduler, _ := observed.Engine.(duly.Scheduler)
 	facts := dashboard.Facts{
 		Calls: cfg.Metrics.Calls, CallBounds: metrics.CallBounds(), Refused: cfg.Metrics.NotStored,
 	}
@@ -67,7 +69,7 @@ func (s *Server) newDashboard(cfg *Config, observed *observe.Engine) (*dashboard
 		Engine: cfg.Engine, Surveyor: contract.SurveyorOf(observed.Engine), Guard: s.guard, Clock: cfg.Clock,
 		Audit: s.audit, Version: cfg.Version, Key: key, Insecure: cfg.UI.Insecure, Secure: cfg.Listen.AdminTLS != nil,
 		Origin: cfg.UI.Origin, ReadOnly: cfg.UI.ReadOnly, HideBodies: cfg.UI.HideBodies, Label: cfg.UI.Label, Color: cfg.UI.Color,
-		History: history, Facts: facts, CheckDestination: s.push.checkDestination,
+		History: history, Facts: facts, CheckDestination: s.push.checkDestination, Scheduler: scheduler,
 	})
 }
 

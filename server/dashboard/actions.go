@@ -30,21 +30,34 @@ type Auditor interface {
 	Begin(audit.Action) (end func(audit.Outcome), err error)
 }
 
-// The paths of what actions are about. Those of the API begin with apiNamespace.
 const (
-	atNamespace  = Prefix + "/n/{namespace}"
-	atQueue      = atNamespace + "/q/{queue}"
-	apiNamespace = "/v1/{namespace}"
-	apiQueue     = apiNamespace + "/queues/{queue}"
+	atNamespace = Prefix + "/n/{namespace}"
+	atQueue     = atNamespace + "/q/{queue}"
+)
+
+// kind is what actions are about: its page, its route of the API, the command before the name of an action, and the
+// names after it. back is the page after its end.
+type kind struct {
+	at, api, command, names, back string
+	access                        auth.Access
+}
+
+var (
+	ofQueue    = &kind{atQueue, "/v1/{namespace}/queues/{queue}", "duly queue", "{queue}", "queues", auth.Admin}
+	ofJobs     = &kind{atQueue, ofQueue.api, "duly job", "{queue} {jobs}", "", auth.Produce}
+	ofSchedule = &kind{
+		atNamespace + "/schedules/{queue}/{name}", ofQueue.api + "/schedules/{name}", "duly schedule", "{queue} {name}",
+		"schedules", auth.Produce,
+	}
 )
 
 // action is a change that pages offer. It is the same as a route of the API, and needs the right of that route.
 type action struct {
-	// at is the path of what the action is about: its own path has its name after it.
-	at, name, api, command string
-	access                 auth.Access
-	// jobs is set if the action is about jobs of the queue, and not about the queue.
-	jobs bool
+	of   *kind
+	name string
+	// api and command are set if they have other names than the kind and the action.
+	api, command string
+	access       auth.Access // of the kind unless set
 	// state is set if the action is about every job of the state in [target.back].
 	state bool
 	// question returns the question before the action, "" if it runs at once. effect says what happens.
@@ -53,8 +66,8 @@ type action struct {
 	// typed is set if the confirmation needs the name of the queue.
 	typed bool
 	run   func(ctx context.Context, cfg *Config, t *target) error
-	// done says what has happened to the queue, or to one job and to several.
-	done [2]string
+	// done says what has happened. For several jobs it is many.
+	done, many string
 }
 
 // maxPurged is the number of jobs that one purge deletes, in calls of purgeStep. So a form has an answer in time.
@@ -64,32 +77,30 @@ const maxPurged, purgeStep = 10_000, 1000
 const maxSelected = jobsPerPage
 
 // actions lists all changes that pages offer.
-var actions = []action{
+var actions = complete(slices.Concat(queueActions, scheduleActions))
+
+var queueActions = []action{
 	{
-		at: atQueue, name: "pause", api: "POST " + apiQueue + "/pause", access: auth.Admin,
-		command: "duly queue pause {queue}", done: [2]string{"The queue is paused."},
+		of: ofQueue, name: "pause", done: "The queue is paused.",
 		run: func(ctx context.Context, cfg *Config, t *target) error { return cfg.Engine.Pause(ctx, t.queue) },
 	},
 	{
-		at: atQueue, name: "resume", api: "POST " + apiQueue + "/resume", access: auth.Admin,
-		command: "duly queue resume {queue}", done: [2]string{"The queue is open again."},
+		of: ofQueue, name: "resume", done: "The queue is open again.",
 		run: func(ctx context.Context, cfg *Config, t *target) error { return cfg.Engine.Resume(ctx, t.queue) },
 	},
 	{
-		at: atQueue, name: "destroy", api: "DELETE " + apiQueue, access: auth.Admin, command: "duly queue destroy {queue}",
-		done: [2]string{"The queue is destroyed."}, typed: true, question: ask("Destroy the queue {queue}?"),
-		effect: "The queue, its settings and all of its jobs are removed:",
-		run:    func(ctx context.Context, cfg *Config, t *target) error { return cfg.Engine.Destroy(ctx, t.queue) },
+		of: ofQueue, name: "destroy", api: "DELETE " + ofQueue.api, done: "The queue is destroyed.", typed: true,
+		question: ask("Destroy the queue {queue}?"), effect: "The queue, its settings and all of its jobs are removed:",
+		run: func(ctx context.Context, cfg *Config, t *target) error { return cfg.Engine.Destroy(ctx, t.queue) },
 	},
 	{
-		at: atQueue, name: "purge", api: "POST " + apiQueue + "/purge", access: auth.Admin, state: true, typed: true,
-		command: "duly queue purge {queue} --state {back}", done: [2]string{"1 job is deleted.", "%d jobs are deleted."},
-		question: ask("Delete every {back} job of {queue}?"), run: purge,
-		effect: fmt.Sprintf("Every job of this state is removed, at most %d at once:", maxPurged),
+		of: ofQueue, name: "purge", command: "duly queue purge {queue} --state {back}", state: true, typed: true,
+		done: "1 job is deleted.", many: "%d jobs are deleted.", question: ask("Delete every {back} job of {queue}?"),
+		effect: fmt.Sprintf("Every job of this state is removed, at most %d at once:", maxPurged), run: purge,
 	},
 	{
-		at: atQueue, name: "requeue", api: "POST " + apiQueue + "/requeue", access: auth.Admin, jobs: true,
-		command: "duly dead requeue {queue} {jobs}", done: [2]string{"1 job is requeued.", "%d jobs are requeued."},
+		of: ofJobs, name: "requeue", api: "POST " + ofQueue.api + "/requeue", command: "duly dead requeue {queue} {jobs}",
+		access: auth.Admin, done: "1 job is requeued.", many: "%d jobs are requeued.",
 		question: func(t *target) string { return t.question("", "Requeue %d dead jobs") },
 		run: func(ctx context.Context, cfg *Config, t *target) error {
 			results, err := cfg.Engine.Requeue(ctx, t.queue, duly.RequeueParams{IDs: t.ids})
@@ -101,16 +112,16 @@ var actions = []action{
 		},
 	},
 	{
-		at: atQueue, name: "promote", api: "POST " + apiQueue + "/jobs/promote", access: auth.Produce, jobs: true,
-		command: "duly job promote {queue} {jobs}", done: [2]string{"1 job is due now.", "%d jobs are due now."},
+		of: ofJobs, name: "promote", api: "POST " + ofQueue.api + "/jobs/promote",
+		done: "1 job is due now.", many: "%d jobs are due now.",
 		run: func(ctx context.Context, cfg *Config, t *target) error {
 			errs, err := cfg.Engine.PromoteJobs(ctx, t.queue, t.ids)
 			return cmp.Or(err, t.end(errs...))
 		},
 	},
 	{
-		at: atQueue, name: "delete", api: "POST " + apiQueue + "/jobs/delete", access: auth.Produce, jobs: true,
-		command: "duly job delete {queue} {jobs}", done: [2]string{"1 job is deleted.", "%d jobs are deleted."},
+		of: ofJobs, name: "delete", api: "POST " + ofQueue.api + "/jobs/delete",
+		done: "1 job is deleted.", many: "%d jobs are deleted.",
 		question: func(t *target) string { return t.question("Delete the job %s?", "Delete %d jobs") },
 		// The jobs of a group stay if another action has requeued them.
 		run: func(ctx context.Context, cfg *Config, t *target) error {
@@ -118,6 +129,17 @@ var actions = []action{
 			return cmp.Or(err, t.end(errs...))
 		},
 	},
+}
+
+// complete fills in what follows from the kinds.
+func complete(list []action) []action {
+	for i := range list {
+		a := &list[i]
+		a.access = cmp.Or(a.access, a.of.access)
+		a.api = cmp.Or(a.api, "POST "+a.of.api+"/"+a.name)
+		a.command = cmp.Or(a.command, a.of.command+" "+a.name+" "+a.of.names)
+	}
+	return list
 }
 
 // ask returns a question with the names of a target.
@@ -133,8 +155,9 @@ type target struct {
 	// back is the page after the action: a state, job, or "" for the queue. state is set for an action on jobs of one state.
 	back  string
 	state duly.State
-	// at is the path of what the action is about.
-	at string
+	of    *kind
+	// text says what has happened, instead of the action.
+	text string
 
 	done, failed int
 	err          error // of the first job that failed
@@ -142,7 +165,7 @@ type target struct {
 
 // targetOf returns the target of a request, whose path or form has its names.
 func targetOf(c *route.Call, form url.Values) *target {
-	t := &target{queue: queueOf(c), name: cmp.Or(c.PathValue("name"), form.Get("name")), back: form.Get("back"), at: atQueue}
+	t := &target{queue: queueOf(c), name: cmp.Or(c.PathValue("name"), form.Get("name")), back: form.Get("back"), of: ofQueue}
 	t.queue.Name = cmp.Or(t.queue.Name, form.Get("queue"))
 	return t
 }
@@ -213,9 +236,9 @@ func (t *target) question(one, several string) string {
 
 // text says what an action has done.
 func (a *action) text(t *target) string {
-	text := a.done[0]
-	if (a.jobs || a.state) && t.done != 1 {
-		text = fmt.Sprintf(a.done[1], t.done)
+	text := cmp.Or(t.text, a.done)
+	if a.many != "" && t.done != 1 {
+		text = fmt.Sprintf(a.many, t.done)
 	}
 	if a.state && t.done >= maxPurged {
 		text += " That is the most of one action: purge again."
@@ -231,7 +254,10 @@ func (a *action) text(t *target) string {
 func (d *Dashboard) actionRoutes() (list []route.Route) {
 	for i := range actions {
 		a := &actions[i]
-		r := d.route("POST", a.at+"/"+a.name, a.access, func(c *route.Call) error { return d.act(c, a) })
+		if !d.has(a.of) {
+			continue
+		}
+		r := d.route("POST", a.of.at+"/"+a.name, a.access, func(c *route.Call) error { return d.act(c, a) })
 		r.MaxBody = maxSelection
 		list = append(list, r)
 	}
@@ -244,9 +270,9 @@ func (d *Dashboard) act(c *route.Call, a *action) error {
 	if err != nil {
 		return err
 	}
-	t := targetOf(c, form)
-	t.at = a.at
-	if a.jobs {
+	t := targetOf(c, nil)
+	t.of, t.back = a.of, form.Get("back")
+	if a.of == ofJobs {
 		if err = t.choose(form, d.cfg.Clock.Now()); err != nil {
 			return err
 		}
@@ -338,10 +364,10 @@ func (d *Dashboard) begin(a audit.Action) (end func(audit.Outcome), err error) {
 // ask shows the confirmation of an action.
 func (d *Dashboard) ask(c *route.Call, a *action, t *target, question, problem string) error {
 	method, pattern, _ := strings.Cut(a.api, " ")
-	v := view.Confirm{
-		Problem: problem, IDs: t.ids, Back: t.back, Cancel: t.page(), Word: strings.ToUpper(a.name[:1]) + a.name[1:],
-		To: t.path(a.at + "/" + a.name), Once: rand.Text(), Group: t.group, Effect: a.effect,
-	}
+	v := view.Confirm{Problem: problem, Cancel: t.page(), Effect: a.effect, Button: view.Button{
+		Text: strings.ToUpper(a.name[:1]) + a.name[1:], To: t.path(a.of.at + "/" + a.name), Back: t.back, Once: rand.Text(),
+		IDs: t.ids, Group: t.group,
+	}}
 	v.Frame = d.frame(c, question)
 	v.Frame.Command, v.Frame.Request = t.fill(a.command), method+" "+string(t.path(pattern))
 
@@ -392,14 +418,16 @@ func (t *target) page() render.Path {
 	case t.group != nil && t.group.More:
 		return withQuery(t.path(atQueue+"/dead"), "fp", t.group.Fingerprint, "before",
 			strconv.FormatInt(t.group.Before, 10), "after", t.group.Cursor)
+	case t.of == ofSchedule && len(t.ids) == 1:
+		return withQuery(t.path(t.of.at), "job", t.ids[0])
 	case t.back == "job" && len(t.ids) == 1:
 		return queuePath(t.queue.Namespace, t.queue.Name, "j", t.ids[0])
-	case t.back == "queues":
+	case t.back != "" && t.back == t.of.back:
 		return t.path(atNamespace + "/" + t.back)
 	case state.UnmarshalText([]byte(t.back)) == nil:
 		return t.path(atQueue + "/" + t.back)
 	}
-	return t.path(t.at)
+	return t.path(t.of.at)
 }
 
 // can reports whether the caller may change something that needs a right.
@@ -408,11 +436,11 @@ func (d *Dashboard) can(c *route.Call, access auth.Access) bool {
 }
 
 // button returns the form of an action on the target of the page, nil if the caller may not do it.
-func (d *Dashboard) button(c *route.Call, at, name, text, back string, ids ...string) []view.Button {
-	i := slices.IndexFunc(actions, func(a action) bool { return a.at == at && a.name == name })
+func (d *Dashboard) button(c *route.Call, of *kind, name, text, back string, ids ...string) []view.Button {
+	i := slices.IndexFunc(actions, func(a action) bool { return a.of == of && a.name == name })
 	if !d.can(c, actions[i].access) {
 		return nil
 	}
-	to := targetOf(c, nil).path(at + "/" + name)
+	to := targetOf(c, nil).path(of.at + "/" + name)
 	return []view.Button{{Text: text, To: to, Name: name, Back: back, Once: rand.Text(), IDs: ids}}
 }

@@ -53,6 +53,15 @@ func TestSizesOfPages(t *testing.T) {
 		t.Errorf("the first visit has %d requests with %d bytes", requests, total)
 	}
 
+	for i := range 300 {
+		r.put(duly.Schedule{Name: fmt.Sprint("nightly-report-of-", i), Spec: "30 2 * * 1-5", Zone: "Europe/Berlin"})
+	}
+	for _, at := range []string{"/ui/n/shop/schedules", "/ui/n/shop/schedules/reports/nightly-report-of-1", "/ui/n/shop/set/schedule"} {
+		if n := get(at); n > 45_000 {
+			t.Errorf("%s has %d bytes", at, n)
+		}
+	}
+
 	for i := range 999 {
 		r.push(duly.Job{Queue: fmt.Sprint("queue-", i)})
 	}

@@ -15,9 +15,6 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// defaultRange is the range of a page without one in its URL.
-const defaultRange = "1h"
-
 // column is one line of a chart.
 type column struct {
 	name  string
@@ -41,7 +38,7 @@ var (
 
 // charts returns the charts of a namespace, or of one of its queues.
 func (d *Dashboard) charts(c *route.Call, queue string) (v view.Charts) {
-	namespace, chosen := contract.NamespaceOr(c.Namespace), cmp.Or(c.Query("range"), defaultRange)
+	namespace, chosen := contract.NamespaceOr(c.Namespace), cmp.Or(c.Query("range"), "1h")
 	here, ranges := overviewPath(namespace), history.Ranges
 	lateness := latenessColumns
 	if queue != "" {
@@ -155,9 +152,7 @@ func (d *Dashboard) spread(q duly.QueueRef) (list []view.Bar) {
 		if i < len(bounds) {
 			name = "up to " + duly.FormatDuration(bounds[i])
 		}
-		list = append(list, view.Bar{
-			Name: name, Count: strconv.FormatUint(n, 10), Most: strconv.FormatUint(most, 10),
-		})
+		list = append(list, view.Bar{Name: name, Count: n, Most: most})
 	}
 	return list
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/dulymq/duly/server/dashboard/history"
 	"github.com/dulymq/duly/server/dashboard/render"
 	"github.com/dulymq/duly/server/dashboard/session"
+	"github.com/dulymq/duly/server/dashboard/view"
 	"github.com/dulymq/duly/server/failures"
 	"github.com/dulymq/duly/server/route"
 )
@@ -51,6 +52,8 @@ type Config struct {
 	Label, Color string
 	History      History
 	Facts        Facts
+	// Scheduler is nil for an engine without schedules.
+	Scheduler duly.Scheduler
 	// CheckDestination returns an error for a URL that no job may be sent to. Nil permits every URL.
 	CheckDestination func(field, text string) error
 }
@@ -79,6 +82,7 @@ type Dashboard struct {
 	// host is the host of a proxy's origin, "" without one.
 	host string
 
+	nav     []view.Nav // their paths are those below the overview
 	results results
 	feed    *feed.Feed
 	history *history.History
@@ -136,7 +140,7 @@ func (d *Dashboard) Run(ctx context.Context) { d.history.Run(ctx) }
 
 // Routes returns the table of routes. Every page has the right of the API's route with the same answer.
 func (d *Dashboard) Routes() []route.Route {
-	return slices.Concat([]route.Route{
+	list := slices.Concat([]route.Route{
 		d.route("GET", Prefix, auth.Open, d.start),
 		d.route("GET", Prefix+"/login", auth.Open, d.loginPage),
 		d.route("POST", Prefix+"/login", auth.Open, d.login),
@@ -144,17 +148,32 @@ func (d *Dashboard) Routes() []route.Route {
 		d.route("GET", Prefix+"/assets/{hash}/{file...}", auth.Open, d.asset),
 
 		d.route("POST", Prefix+"/theme", auth.Open, d.theme),
-		d.route("GET", atNamespace, auth.Either, d.overview),
-		d.route("GET", atNamespace+"/queues", auth.Either, d.queues),
 		d.route("GET", atNamespace+"/live", auth.Either, d.live),
-		d.route("GET", atNamespace+"/dead", auth.Consume, d.dead),
 		d.route("GET", atQueue, auth.Either, d.queue),
 		d.route("GET", atQueue+"/find", auth.Consume, d.find),
 		d.route("GET", atQueue+"/{state}", auth.Consume, d.jobs),
 		d.route("GET", atQueue+"/j/{id}", auth.Consume, d.job),
 		d.route("", Prefix+"/{rest...}", auth.Open, d.unknown),
 	}, d.actionRoutes(), d.formRoutes(&pushForm))
+
+	d.nav = nil
+	page := func(text, key string, to render.Path, access auth.Access, handler route.Handler) {
+		d.nav = append(d.nav, view.Nav{Text: text, Key: key, To: to, Access: access})
+		list = append(list, d.route("GET", atNamespace+string(to), access, handler))
+	}
+	page("Overview", "o", "", auth.Either, d.overview)
+	page("Queues", "q", "/queues", auth.Either, d.queues)
+	page("Dead letters", "d", "/dead", auth.Consume, d.dead)
+	if d.has(ofSchedule) {
+		page("Schedules", "s", "/schedules", auth.Either, d.schedules)
+		list = append(list, d.route("GET", ofSchedule.at, auth.Either, d.schedule))
+		list = append(list, d.formRoutes(&scheduleForm)...)
+	}
+	return list
 }
+
+// has reports whether the server has a feature.
+func (d *Dashboard) has(of *kind) bool { return of != ofSchedule || d.cfg.Scheduler != nil }
 
 // maxForm bounds the form of a login, in bytes.
 const maxForm = 8 << 10

@@ -78,6 +78,7 @@ func newRigOn(t *testing.T, engine store, fake *clock.Fake, changes ...func(*Con
 		Engine: r.engine, Surveyor: contract.SurveyorOf(r.engine), Guard: r.guard, Clock: r.clock, Audit: r.audit,
 		Version: "test", Key: session.NewKey(),
 	}
+	cfg.Scheduler, _ = engine.(duly.Scheduler)
 	for _, change := range changes {
 		change(&cfg)
 	}
@@ -483,8 +484,12 @@ func TestHostileTexts(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
+		r.put(duly.Schedule{
+			Name: "nightly", Spec: "@daily", Template: duly.Job{Body: []byte(text), Headers: map[string]string{"x": text}, OrderKey: text},
+		})
 		r.clock.Advance(5 * time.Second)
 		for _, page := range []string{
+			nightly, "/ui/n/shop/set/schedule?queue=reports&name=nightly", "/ui/n/shop/schedules",
 			"/ui/n/shop/q/mail/dead", "/ui/n/shop/q/mail/j/" + id, "/ui/n/shop/dead",
 			"/ui/n/shop/q/mail/dead?fp=" + failures.Fingerprint(text), "/ui/n/shop/dead?fp=" + failures.Fingerprint(text),
 		} {

@@ -15,20 +15,6 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// funcs has the functions of templates.
-var funcs = map[string]render.Func{
-	"path": func(parts ...any) (any, error) {
-		texts := make([]string, len(parts))
-		for i := range parts {
-			texts[i] = fmt.Sprint(parts[i])
-		}
-		return path(texts...), nil
-	},
-	"group":  func(of ...any) (any, error) { return withQuery(of[0].(render.Path), "fp", of[1].(string)), nil },
-	"moment": func(of ...any) (any, error) { return moment(of[0].(time.Time)), nil },
-	"ago":    func(of ...any) (any, error) { return distance(of[0].(time.Time), of[1].(time.Time)), nil },
-}
-
 // dead serves the page with the groups of a namespace's dead jobs, or of one queue.
 func (d *Dashboard) dead(c *route.Call) error {
 	namespace, only := contract.NamespaceOr(c.Namespace), c.Query("queue")
@@ -105,12 +91,15 @@ func (t *target) choose(form url.Values, click time.Time) (err error) {
 	return err
 }
 
-// subject returns the names of an action's jobs: their IDs, or the group.
+// subject returns the names of an action's jobs: their IDs, or the group. It is the name of anything else.
 func (t *target) subject() []string {
-	if t.group == nil {
-		return t.ids
+	switch {
+	case t.group != nil:
+		return []string{t.group.String()}
+	case t.name != "":
+		return []string{t.name}
 	}
-	return []string{t.group.String()}
+	return t.ids
 }
 
 // measure counts the jobs of a group. A question about an empty group is an error.

@@ -111,6 +111,14 @@ func (d *Dashboard) openForm(c *route.Call, f *form, tried url.Values, failed er
 	return d.reply(c, status, "form.html", v)
 }
 
+// formLink returns a link to a form, nil if the caller may not send it.
+func (d *Dashboard) formLink(c *route.Call, f *form, text string, params ...string) []view.Link {
+	if !d.can(c, f.access) {
+		return nil
+	}
+	return []view.Link{{Text: text, To: withQuery(targetOf(c, nil).path(f.at), params...)}}
+}
+
 // inputs returns the fields of a request. A field of an object inside has the name of that object, and a dot.
 func inputs(of *wire.Object, prefix string) (list []view.Input) {
 	for _, f := range of.Fields {
@@ -265,6 +273,16 @@ func addFields(list []view.Field, in *json.Decoder, name string) []view.Field {
 		return append(list, view.Field{Name: name, Value: fmt.Sprint(token)})
 	}
 	_, _ = in.Token() // the end
+	return list
+}
+
+// below returns the fields of an object inside an answer.
+func below(prefix string, answer []byte) (list []view.Field) {
+	for _, f := range fieldsOf(answer) {
+		if name, ok := strings.CutPrefix(f.Name, prefix); ok {
+			list = append(list, view.Field{Name: name, Value: f.Value})
+		}
+	}
 	return list
 }
 

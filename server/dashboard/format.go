@@ -13,7 +13,23 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/server/dashboard/render"
 	"github.com/dulymq/duly/server/dashboard/view"
+	"github.com/dulymq/duly/server/failures"
 )
+
+// funcs has the functions of templates.
+var funcs = map[string]any{
+	"path": path, "moment": moment, "ago": distance, "since": since, "line": failures.FirstLine,
+	"asset": func(hash, name string) render.Path { return path("assets", hash) + render.Path("/"+name) },
+	"group": func(at render.Path, fp string) render.Path { return withQuery(at, "fp", fp) },
+	"live":  func(texts []string, at int) view.Number { return view.Number{At: at, Text: texts[at]} },
+	"when":  func(j duly.JobInfo) time.Time { _, at := when(j.State, &j); return at },
+	"finding": func(namespace, code, queue string) render.Path {
+		if code == "dead_growing" {
+			return queuePath(namespace, queue, duly.StateDead.String())
+		}
+		return queuePath(namespace, queue)
+	},
+}
 
 const momentLayout = "2006-01-02 15:04:05.000 UTC"
 
@@ -121,13 +137,7 @@ func withQuery(p render.Path, pairs ...string) render.Path {
 
 func overviewPath(namespace string) render.Path { return path("n", namespace) }
 
-func queuesPath(namespace string) render.Path { return path("n", namespace, "queues") }
-
 // queuePath returns the URL of a queue, or of a page below it.
 func queuePath(namespace, queue string, page ...string) render.Path {
 	return path(append([]string{"n", namespace, "q", queue}, page...)...)
-}
-
-func actionPath(q duly.QueueRef, name string) render.Path {
-	return queuePath(q.Namespace, q.Name, name)
 }

@@ -53,9 +53,12 @@ var hostileTexts = []string{
 func (r *rig) pages(jobs map[duly.State][2]string) []string {
 	list := []string{"/ui", "/ui/login", "/ui/login?code=x", "/ui/n/shop", "/ui/n/shop?range=7d", "/ui/n/shop?range=none",
 		"/ui/n/shop/queues", "/ui/n/shop/queues?cursor=bad", "/ui/none",
-		"/ui/n/none/queues", "/ui/n/shop/q/none", "/ui/n/shop/q/none/dead"}
+		"/ui/n/none/queues", "/ui/n/shop/q/none", "/ui/n/shop/q/none/dead", "/ui/n/shop/schedules", "/ui/n/shop/set/schedule",
+		"/ui/n/shop/schedules/none/none"}
 	for _, at := range jobs {
 		queue := "/ui/n/shop/q/" + at[0]
+		list = append(list, "/ui/n/shop/schedules/"+at[0]+"/nightly", "/ui/n/shop/set/schedule?name=nightly&queue="+at[0], queue+"/push",
+			queue+"/push?copy="+at[1])
 		list = append(list, queue, queue+"?range=3d", queue+"/j/"+at[1], queue+"/j/none", queue+"/none")
 		for _, state := range duly.States {
 			list = append(list, queue+"/"+state.String(), queue+"/"+state.String()+"?select=all")
@@ -79,6 +82,7 @@ func TestPagesChangeNothing(t *testing.T) {
 			jobs := map[duly.State][2]string{}
 			for _, s := range []duly.State{duly.StateReady, duly.StateDelayed, duly.StateDead} {
 				queue, id := r.newJob(s)
+				r.things("/schedule", queue)
 				jobs[s] = [2]string{queue, id}
 			}
 			before := state()
@@ -152,14 +156,38 @@ func (c *counted) Config(ctx context.Context, q duly.QueueRef) (duly.QueueConfig
 	return c.store.Config(ctx, q)
 }
 
+// countedScheduler counts the calls about schedules.
+type countedScheduler struct {
+	duly.Scheduler
+	*counted
+}
+
+func (c countedScheduler) GetSchedule(ctx context.Context, q duly.QueueRef, name string) (duly.ScheduleInfo, error) {
+	c.calls.Add(1)
+	return c.Scheduler.GetSchedule(ctx, q, name)
+}
+
+func (c countedScheduler) Schedules(ctx context.Context, q duly.QueueRef, p duly.PageParams) (duly.SchedulePage, error) {
+	c.calls.Add(1)
+	return c.Scheduler.Schedules(ctx, q, p)
+}
+
 // G3: every page makes at most 4 calls to the engine, and the pages with jobs make at least one.
 func TestCallsOfPages(t *testing.T) {
 	t.Parallel()
 	fake := clock.NewFake()
-	engine := &counted{store: model.New(model.Config{Clock: fake})}
-	r := newRigOn(t, engine, fake)
+	plain := model.New(model.Config{Clock: fake})
+	engine := &counted{store: plain}
+	r := newRigOn(t, engine, fake, func(c *Config) {
+		c.Scheduler, c.Surveyor = countedScheduler{plain, engine}, contract.SurveyorOf(plain) // a survey is one call
+	})
 	b := r.login("admin")
 	queue, id := r.newJob(duly.StateDead)
+	for range 5 {
+		more, _ := r.newJob(duly.StateReady)
+		r.things("/schedule", more)
+	}
+	r.things("/schedule", queue)
 	for _, at := range r.pages(map[duly.State][2]string{duly.StateDead: {queue, id}}) {
 		engine.calls.Store(0)
 		b.get(at)

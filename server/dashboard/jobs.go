@@ -3,10 +3,7 @@ package dashboard
 import (
 	"crypto/rand"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -69,8 +66,8 @@ func (d *Dashboard) jobTable(c *route.Call, q duly.QueueRef, list *duly.ListPara
 	}
 
 	v := view.Jobs{
-		Queue: view.Link{Text: q.Name, To: queuePath(q.Namespace, q.Name)}, State: state, Find: actionPath(q, "find"),
-		Rows: make([]view.JobRow, len(page.Jobs)), Examined: page.Examined, Here: here, Filter: fp, Newest: list.Newest,
+		Queue: view.Link{Text: q.Name, To: queuePath(q.Namespace, q.Name)}, State: state,
+		Rows: page.Jobs, Now: now, Examined: page.Examined, Here: here, Filter: fp, Newest: list.Newest,
 		Timed: contract.SortedByTime(list.State), From: from,
 		Whole: withQuery(here, "fp", fp, "order", order), Once: rand.Text(), Checked: c.Query("select") == "all",
 	}
@@ -82,13 +79,12 @@ func (d *Dashboard) jobTable(c *route.Call, q duly.QueueRef, list *duly.ListPara
 
 	for i := range page.Jobs {
 		j := &page.Jobs[i]
-		v.Rows[i] = jobRow(q, j, now)
 		v.Keys = v.Keys || j.OrderKey != "" || j.Merge.Key != ""
 		v.Errors = v.Errors || j.LastError != ""
 	}
 	v.Buttons = d.jobButtons(c, list.State, [3]string{"Run selected now", "Requeue selected …", "Delete selected …"}, "", "")
 	if len(v.Rows) > 0 && fp == "" && from == "" {
-		v.Purge = d.button(c, atQueue, "purge", "Purge …", state)
+		v.Purge = d.button(c, ofQueue, "purge", "Purge …", state)
 	}
 
 	// The links have the time of a duration from now, so all pages begin at the same time.
@@ -136,16 +132,6 @@ func when(s duly.State, j *duly.JobInfo) (string, time.Time) {
 	}
 }
 
-func jobRow(q duly.QueueRef, j *duly.JobInfo, now time.Time) view.JobRow {
-	_, at := when(j.State, j)
-	return view.JobRow{
-		Job:  view.Link{Text: j.ID, To: queuePath(q.Namespace, q.Name, "j", j.ID)},
-		When: view.Field{Name: moment(at), Value: distance(at, now)},
-		Age:  distance(j.PushedAt, now), Priority: strconv.Itoa(j.Priority), Attempt: fmt.Sprintf("%d of %d", j.Attempt, j.Tries),
-		Order: j.OrderKey, Merge: j.Merge.Key, Size: strconv.Itoa(j.Size), Error: failures.FirstLine(j.LastError),
-	}
-}
-
 // job shows one job.
 func (d *Dashboard) job(c *route.Call) error {
 	q, id := queueOf(c), c.PathValue("id")
@@ -154,22 +140,22 @@ func (d *Dashboard) job(c *route.Call) error {
 		return err
 	}
 
-	state := j.State.String()
+	state, answer := j.State.String(), wire.JobForm.Append(nil, j)
 	v := view.Job{
 		Queue: view.Link{Text: q.Name, To: queuePath(q.Namespace, q.Name)}, ID: j.ID,
 		State: view.Link{Text: state, To: queuePath(q.Namespace, q.Name, state)},
-		Fields: shown(wire.JobForm.Append(nil, j), d.cfg.Clock.Now(), "id", "queue", "body", "body_base64", "headers",
+		Fields: shown(answer, d.cfg.Clock.Now(), "id", "queue", "body", "body_base64", "headers",
 			"last_error", "result", "result_base64"), Error: j.LastError, Hidden: d.cfg.HideBodies,
 		Buttons: d.jobButtons(c, j.State, [3]string{"Run now", "Requeue", "Delete …"}, "job", state, j.ID),
 	}
 	if !d.cfg.HideBodies {
-		v.Headers, v.Body = headerFields(j.Headers), text(j.Body)
+		v.Headers, v.Body = below("headers.", answer), text(j.Body)
 		if len(j.Result) > 0 {
 			v.Result = text(j.Result)
 		}
 	}
 	if d.can(c, auth.Produce) && !d.cfg.HideBodies {
-		v.Copy = withQuery(actionPath(q, "push"), "copy", j.ID)
+		v.Copy = withQuery(queuePath(q.Namespace, q.Name, "push"), "copy", j.ID)
 	}
 	v.Frame = also(d.frame(c, j.ID), fmt.Sprintf("job get %s %s", q.Name, j.ID),
 		fmt.Sprintf("/v1/%s/queues/%s/jobs/%s", q.Namespace, q.Name, j.ID))
@@ -183,17 +169,9 @@ func (d *Dashboard) jobButtons(
 ) (list []view.Button) {
 	switch s {
 	case duly.StateDelayed:
-		list = d.button(c, atQueue, "promote", texts[0], back, ids...)
+		list = d.button(c, ofJobs, "promote", texts[0], back, ids...)
 	case duly.StateDead:
-		list = d.button(c, atQueue, "requeue", texts[1], back, ids...)
+		list = d.button(c, ofJobs, "requeue", texts[1], back, ids...)
 	}
-	return append(list, d.button(c, atQueue, "delete", texts[2], gone, ids...)...)
-}
-
-// headerFields returns the headers by name.
-func headerFields(headers map[string]string) (list []view.Field) {
-	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		list = append(list, view.Field{Name: name, Value: headers[name]})
-	}
-	return list
+	return append(list, d.button(c, ofJobs, "delete", texts[2], gone, ids...)...)
 }

@@ -46,14 +46,8 @@ func (d *Dashboard) numbers(q duly.QueueRef, s *duly.Stats, t contract.Throttle)
 	return append(list, sum(s))
 }
 
-// The places of the texts after the sizes.
-const (
-	atFlags    = 6
-	atLate     = 7
-	atIn       = 8
-	atDrain    = 11
-	atCounters = 12
-)
+// atCounters is the place of the counters. Before them are the sizes, the flags, the lateness, and the rates.
+const atCounters = 12
 
 // sizeOf returns the text of a state's size.
 func sizeOf(state duly.State, numbers []string) view.Number {
@@ -165,33 +159,38 @@ func (s *stream) changes(look *feed.Look) event {
 		e.Problem = string(duly.CodeOf(look.Err))
 		return e
 	}
-	if s.overview {
-		if now := s.totals(s.namespace, look); !slices.Equal(now, s.sent[""]) {
-			e.Queues[""], s.sent[""] = now, now
+	now := s.texts(look)
+	for name, texts := range now {
+		if !slices.Equal(texts, s.sent[name]) {
+			e.Queues[name] = texts
 		}
-		return e
 	}
-	seen := map[string]bool{}
+	for name := range s.sent {
+		if now[name] == nil {
+			e.Queues[name] = nil
+		}
+	}
+	s.sent = now
+	return e
+}
+
+// texts returns the texts of the page by queue.
+func (s *stream) texts(look *feed.Look) map[string][]string {
+	if s.overview {
+		return map[string][]string{"": s.totals(s.namespace, look)}
+	}
+	list := map[string][]string{}
 	for i := range look.Queues {
 		q := &look.Queues[i]
 		if q.Err != nil || s.only != "" && q.Name != s.only {
 			continue
 		}
-		now := s.numbers(duly.QueueRef{Namespace: s.namespace, Name: q.Name}, &q.Stats, q.Throttle)
+		list[q.Name] = s.numbers(duly.QueueRef{Namespace: s.namespace, Name: q.Name}, &q.Stats, q.Throttle)
 		if s.only == "" {
-			now = now[:atCounters] // the list shows no counters
-		}
-		if seen[q.Name] = true; !slices.Equal(now, s.sent[q.Name]) {
-			e.Queues[q.Name], s.sent[q.Name] = now, now
+			list[q.Name] = list[q.Name][:atCounters] // the list shows no counters
 		}
 	}
-	for name := range s.sent {
-		if !seen[name] {
-			e.Queues[name] = nil
-			delete(s.sent, name)
-		}
-	}
-	return e
+	return list
 }
 
 // streams counts the open streams.

@@ -36,11 +36,7 @@ func (d *Dashboard) admit(c *route.Call, access auth.Access) (*auth.Grant, error
 		return nil, nil
 	}
 
-	s, err := d.session(c)
-	if err != nil {
-		return nil, err
-	}
-	grant, err := d.grant(c, s.Login)
+	s, grant, err := d.caller(c)
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +86,14 @@ func (d *Dashboard) session(c *route.Call) (s session.Session, err error) {
 	return d.sealer.Open(cookie.Value, d.cfg.Clock.Now())
 }
 
+// caller returns the session of a request, and what it may do now.
+func (d *Dashboard) caller(c *route.Call) (s session.Session, grant *auth.Grant, err error) {
+	if s, err = d.session(c); err == nil {
+		grant, err = d.grant(c, s.Login)
+	}
+	return s, grant, err
+}
+
 // grant returns what the caller of a login may do now.
 func (d *Dashboard) grant(c *route.Call, of session.Login) (*auth.Grant, error) {
 	if of.Account != "" {
@@ -128,11 +132,7 @@ func (d *Dashboard) setSession(c *route.Call, s session.Session) {
 
 // start sends a caller to the first page of its session, or to that of another namespace.
 func (d *Dashboard) start(c *route.Call) error {
-	s, err := d.session(c)
-	if err != nil {
-		return err
-	}
-	grant, err := d.grant(c, s.Login)
+	_, grant, err := d.caller(c)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (d *Dashboard) login(c *route.Call) error {
 	grant, err := d.identify(c, form)
 	if errors.Is(err, duly.ErrUnauthorized) {
 		// A login that fails is refused in any case, so it needs no line before it.
-		if end, failed := d.auditLogin(c, "", nil); failed == nil {
+		if end, failed := d.auditLogin(c, "", ""); failed == nil {
 			end(audit.Outcome{Err: err})
 		}
 		v := view.Login{Problem: "The token, or the name and password, are wrong."}
@@ -198,7 +198,7 @@ func (d *Dashboard) login(c *route.Call) error {
 		return err
 	}
 	s := session.New(loginOf(grant), d.cfg.Clock.Now())
-	end, err := d.auditLogin(c, grant.Name(), &s)
+	end, err := d.auditLogin(c, grant.Name(), s.Mark())
 	if err != nil {
 		return err
 	}
@@ -207,15 +207,11 @@ func (d *Dashboard) login(c *route.Call) error {
 	return seeOther(c, overviewPath(home(grant)))
 }
 
-// auditLogin writes the intent of a login.
-func (d *Dashboard) auditLogin(c *route.Call, caller string, s *session.Session) (end func(audit.Outcome), err error) {
-	a := audit.Action{
-		Caller: caller, Remote: c.R.RemoteAddr, Via: "dashboard", Route: "POST " + Prefix + "/login", Request: c.ID(),
-	}
-	if s != nil {
-		a.Session = s.Mark()
-	}
-	return d.begin(a)
+// auditLogin writes the intent of a login. A failed one has neither a caller nor the mark of a session.
+func (d *Dashboard) auditLogin(c *route.Call, caller, mark string) (end func(audit.Outcome), err error) {
+	return d.begin(audit.Action{
+		Caller: caller, Session: mark, Remote: c.R.RemoteAddr, Via: "dashboard", Route: "POST " + Prefix + "/login", Request: c.ID(),
+	})
 }
 
 // readForm reads the fields of a form.

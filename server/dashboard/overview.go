@@ -10,7 +10,6 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
-	"github.com/dulymq/duly/server/dashboard/attention"
 	"github.com/dulymq/duly/server/dashboard/feed"
 	"github.com/dulymq/duly/server/dashboard/view"
 	"github.com/dulymq/duly/server/route"
@@ -34,29 +33,16 @@ func (d *Dashboard) overview(c *route.Call) error {
 	v := view.Overview{Tops: d.tops(namespace, look), Charts: d.charts(c, "")}
 	found := d.attention.List(namespace)
 	v.More = max(0, len(found)-maxFindings)
-	for _, f := range found[:len(found)-v.More] {
-		v.Findings = append(v.Findings, finding(namespace, f))
-	}
+	v.Findings = found[:len(found)-v.More]
 	names := []string{"delayed", "ready", "blocked", "leased", "dead", "done", "in per second", "out per second",
 		"failed per second"}
 	for i, text := range d.totals(namespace, look) {
 		v.Tiles = append(v.Tiles, view.Number{Name: names[i], Text: text, At: i})
 	}
 	v.Frame = also(d.frame(c, "Overview"), "top", fmt.Sprintf("/v1/%s/queues?stats=true", namespace))
-	v.Frame = d.plot(d.stream(v.Frame, ""))
-	v.Frame.Stream = withQuery(v.Frame.Stream, "view", "overview")
+	v.Frame = d.stream(v.Frame, "")
+	v.Frame.Plot, v.Frame.Stream = true, withQuery(v.Frame.Stream, "view", "overview")
 	return d.reply(c, http.StatusOK, "overview.html", v)
-}
-
-func finding(namespace string, f attention.Finding) view.Finding {
-	v := view.Finding{Code: f.Code, Fact: f.Fact, Next: f.Next, Since: moment(f.Since)}
-	if f.Queue != "" {
-		v.Queue = view.Link{Text: f.Queue, To: queuePath(namespace, f.Queue)}
-	}
-	if f.Code == "dead_growing" {
-		v.Queue.To = queuePath(namespace, f.Queue, duly.StateDead.String())
-	}
-	return v
 }
 
 // totals returns the sums of all queues: the sizes of [duly.States], then the rates.
@@ -74,7 +60,7 @@ func (d *Dashboard) totals(namespace string, look *feed.Look) (list []string) {
 }
 
 // tops returns the first queues by lateness, backlog, dead jobs and failures.
-func (d *Dashboard) tops(namespace string, look *feed.Look) (list []view.Top) {
+func (d *Dashboard) tops(namespace string, look *feed.Look) (list []view.Table) {
 	count := func(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }
 	age := func(v float64) string { return view.Duration(time.Duration(v * float64(time.Second))) }
 	for _, by := range []struct {
@@ -91,11 +77,9 @@ func (d *Dashboard) tops(namespace string, look *feed.Look) (list []view.Top) {
 			return d.ratesOf(namespace, q.Name).Failed
 		}, rate},
 	} {
-		top := view.Top{Title: by.title}
+		top := view.Table{Title: by.title}
 		for _, q := range first(look.Queues, by.value) {
-			top.Rows = append(top.Rows, view.TopRow{
-				Queue: view.Link{Text: q.Name, To: queuePath(namespace, q.Name)}, Value: by.text(by.value(q)),
-			})
+			top.Rows = append(top.Rows, []view.Link{{Text: q.Name, To: queuePath(namespace, q.Name)}, {Text: by.text(by.value(q))}})
 		}
 		list = append(list, top)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/dulymq/duly"
@@ -17,7 +16,7 @@ import (
 
 // pushForm is the form of a new job.
 var pushForm = form{
-	at: atQueue + "/push", api: "POST " + apiQueue + "/jobs", access: auth.Produce, limited: contract.RightProduce,
+	at: atQueue + "/push", api: "POST " + ofQueue.api + "/jobs", access: auth.Produce, limited: contract.RightProduce,
 	fields: wire.PushOneForm.Describe(), word: "Push", command: "duly push {queue} BODY", open: openPush, read: readPush,
 }
 
@@ -30,10 +29,8 @@ func openPush(d *Dashboard, c *route.Call, t *target, v *view.Form) (url.Values,
 	}
 	v.Title, v.Up = "Push into "+q.Name, view.Link{Text: q.Name, To: t.path(atQueue)}
 	v.Hints = map[string]string{}
-	for _, f := range fieldsOf(wire.QueueForm.Append(nil, wire.Queue{Config: config})) {
-		if name, ok := strings.CutPrefix(f.Name, "config.defaults."); ok {
-			v.Hints[name] = f.Value + ", as the queue says"
-		}
+	for _, f := range below("config.defaults.", wire.QueueForm.Append(nil, wire.Queue{Config: config})) {
+		v.Hints[f.Name] = f.Value + ", as the queue says"
 	}
 
 	id := c.Query("copy")

@@ -13,7 +13,6 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard/view"
-	"github.com/dulymq/duly/server/failures"
 	"github.com/dulymq/duly/server/route"
 )
 
@@ -28,7 +27,7 @@ func (d *Dashboard) queues(c *route.Call) error {
 		return err
 	}
 
-	here := queuesPath(c.Namespace)
+	here := path("n", c.Namespace, "queues")
 	found := slices.DeleteFunc(page.Queues, func(q contract.QueueStats) bool { return !strings.Contains(q.Name, filter) })
 	d.sortQueues(c.Namespace, found, order)
 	v := view.Queues{
@@ -88,25 +87,13 @@ func (d *Dashboard) sortQueues(namespace string, list []contract.QueueStats, ord
 }
 
 func (d *Dashboard) queueRow(namespace string, q *contract.QueueStats) view.QueueRow {
-	row := view.QueueRow{Queue: view.Link{Text: q.Name, To: queuePath(namespace, q.Name)}}
 	if q.Err != nil {
-		row.Problem = string(duly.CodeOf(q.Err))
-		return row
+		return view.QueueRow{Name: q.Name, Problem: string(duly.CodeOf(q.Err))}
 	}
-	texts := d.numbers(duly.QueueRef{Namespace: namespace, Name: q.Name}, &q.Stats, q.Throttle)
-	for at := atIn; at <= atDrain; at++ {
-		row.Rates = append(row.Rates, view.Number{At: at, Text: texts[at]})
+	return view.QueueRow{
+		Name: q.Name, Spark: spark(d.history.Spark(contract.NamespaceOr(namespace), q.Name)),
+		Texts: d.numbers(duly.QueueRef{Namespace: namespace, Name: q.Name}, &q.Stats, q.Throttle),
 	}
-	row.Spark = spark(d.history.Spark(contract.NamespaceOr(namespace), q.Name))
-	row.Flags, row.Late = view.Number{At: atFlags, Text: texts[atFlags]}, view.Number{At: atLate, Text: texts[atLate]}
-	for _, state := range []duly.State{
-		duly.StateReady, duly.StateDelayed, duly.StateBlocked, duly.StateLeased, duly.StateDead,
-	} {
-		size := sizeOf(state, texts)
-		size.To = queuePath(namespace, q.Name, state.String())
-		row.States = append(row.States, size)
-	}
-	return row
 }
 
 // flags returns the reasons why ready jobs may have to wait.
@@ -143,20 +130,11 @@ func (d *Dashboard) queue(c *route.Call) error {
 			"there is no queue %q in the namespace %q; a push creates it: duly push %[1]s", q.Name, q.Normal().Namespace)
 	}
 
-	texts, settings := d.numbers(q, &stats, contract.ThrottleOf(config)), []view.Field{}
-	for _, f := range fieldsOf(wire.QueueForm.Append(nil, wire.Queue{Config: config})) {
-		if name, ok := strings.CutPrefix(f.Name, "config."); ok {
-			settings = append(settings, view.Field{Name: name, Value: f.Value})
-		}
-	}
-	number := func(at int) view.Number { return view.Number{At: at, Text: texts[at]} }
+	texts := d.numbers(q, &stats, contract.ThrottleOf(config))
 	v := view.Queue{
-		Name: q.Name, Flags: number(atFlags), States: states(q, texts, duly.StateNone),
-		Ages: ages(&stats, d.cfg.Clock.Now()), Late: number(atLate), Sum: number(len(texts) - 1),
-		Settings: settings, Find: actionPath(q, "find"), Charts: d.charts(c, q.Name), Spread: d.spread(q),
-	}
-	for i, name := range []string{"In per second", "Out per second", "Failed per second", "Empty in"} {
-		v.Rates = append(v.Rates, view.Number{Name: name, At: atIn + i, Text: texts[atIn+i]})
+		Name: q.Name, Texts: texts, States: states(q, texts, duly.StateNone), Now: d.cfg.Clock.Now(), Stats: &stats,
+		Sum: view.Number{At: len(texts) - 1, Text: texts[len(texts)-1]}, Charts: d.charts(c, q.Name), Spread: d.spread(q),
+		Settings: below("config.", wire.QueueForm.Append(nil, wire.Queue{Config: config})),
 	}
 	for i, n := range contract.CountersOf(&stats.Counters) {
 		v.Counters = append(v.Counters, view.Number{Name: n.Name, Text: texts[atCounters+i], At: atCounters + i})
@@ -165,12 +143,13 @@ func (d *Dashboard) queue(c *route.Call) error {
 	if config.Paused {
 		name, text = "resume", "Resume"
 	}
-	v.Buttons = append(d.button(c, atQueue, name, text, ""), d.button(c, atQueue, "destroy", "Destroy …", "queues")...)
+	v.Buttons = append(d.button(c, ofQueue, name, text, ""), d.button(c, ofQueue, "destroy", "Destroy …", "queues")...)
 	if d.can(c, auth.Produce) {
-		v.Push = actionPath(q, "push")
+		v.Push = queuePath(q.Namespace, q.Name, "push")
 	}
 	v.Frame = also(d.frame(c, q.Name), "stats "+q.Name, fmt.Sprintf("/v1/%s/queues/%s", c.Namespace, q.Name))
-	v.Frame = d.plot(d.stream(v.Frame, q.Name))
+	v.Frame = d.stream(v.Frame, q.Name)
+	v.Frame.Plot = true
 	return d.reply(c, http.StatusOK, "queue.html", v)
 }
 
@@ -196,17 +175,6 @@ func states(q duly.QueueRef, texts []string, current duly.State) (list []view.St
 			Size: sizeOf(s, texts), Current: s == current,
 		}
 		list = append(list, v)
-	}
-	return list
-}
-
-func ages(s *duly.Stats, now time.Time) []view.Field {
-	list := []view.Field{{Name: "Next due moment", Value: cmp.Or(since(s.NextDue, now), "none")}}
-	if !s.NextToken.IsZero() {
-		list = append(list, view.Field{Name: "Rate allows the next delivery", Value: since(s.NextToken, now)})
-	}
-	if s.Closing.Reason != "" {
-		list = append(list, view.Field{Name: "Closed because", Value: failures.FirstLine(s.Closing.Reason)})
 	}
 	return list
 }

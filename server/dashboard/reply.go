@@ -1,18 +1,15 @@
 package dashboard
 
 import (
-	"bytes"
 	"cmp"
-	"compress/gzip"
 	"errors"
 	"net/http"
 	"strings"
-	"sync"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
-	"github.com/dulymq/duly/server/auth"
+	"github.com/dulymq/duly/server/dashboard/assets"
 	"github.com/dulymq/duly/server/dashboard/render"
 	"github.com/dulymq/duly/server/dashboard/view"
 	"github.com/dulymq/duly/server/route"
@@ -21,28 +18,24 @@ import (
 // frame returns what is around the content of a page.
 func (d *Dashboard) frame(c *route.Call, title string) view.Frame {
 	f := view.Frame{
-		Title: title, Namespace: c.Namespace, Version: d.cfg.Version,
-		Style: path("assets", d.files.Hash, "app.css"), Icon: path("assets", d.files.Hash, "icon.svg"),
-		Login: path("login"), Logout: path("logout"), SetTheme: path("theme"), Theme: theme(c),
-		Scripts: []render.Path{path("assets", d.files.Hash, "main.js")},
-		Now:     moment(d.cfg.Clock.Now()), Label: d.cfg.Label, Color: d.cfg.Color, ReadOnly: d.cfg.ReadOnly,
+		Title: title, Namespace: c.Namespace, Version: d.cfg.Version, Hash: d.files.Hash, Theme: theme(c),
+		Now: moment(d.cfg.Clock.Now()), Label: d.cfg.Label, Color: d.cfg.Color, ReadOnly: d.cfg.ReadOnly,
 	}
 	f.NextTheme = nextTheme[f.Theme]
 	if c.R.Method == http.MethodGet {
 		f.Here = c.R.URL.RequestURI()
 	}
-	if s, err := d.session(c); err == nil {
-		if grant, err := d.grant(c, s.Login); err == nil {
-			f.Session, f.Rights = grant.Name(), strings.Join(grant.Token.Rights.Names(), ", ")
-			f.Namespace = cmp.Or(f.Namespace, home(grant))
-			f.Overview, f.Queues = overviewPath(f.Namespace), queuesPath(f.Namespace)
-			if auth.Consume.Allows(&grant.Token, f.Namespace) {
-				f.Dead = path("n", f.Namespace, "dead")
-			}
-			if grant.Token.Namespace == contract.AllNamespaces {
-				f.Start = path()
-			}
-			f.Result = d.results.text(s.ID + " " + c.Query("result"))
+	s, grant, err := d.caller(c)
+	if err != nil {
+		return f
+	}
+	f.Session, f.Rights = grant.Name(), strings.Join(grant.Token.Rights.Names(), ", ")
+	f.Namespace, f.Start = cmp.Or(f.Namespace, home(grant)), grant.Token.Namespace == contract.AllNamespaces
+	f.Result = d.results.text(s.ID + " " + c.Query("result"))
+	for _, n := range d.nav {
+		if n.Access.Allows(&grant.Token, f.Namespace) {
+			n.To = path("n", f.Namespace) + n.To
+			f.Pages = append(f.Pages, n)
 		}
 	}
 	return f
@@ -57,16 +50,7 @@ func also(f view.Frame, command, request string) view.Frame {
 // stream makes a page show live numbers, of one queue or of all. Its namespace gets a history.
 func (d *Dashboard) stream(f view.Frame, queue string) view.Frame {
 	d.history.Visit(f.Namespace)
-	f.Scripts = append(f.Scripts, path("assets", d.files.Hash, "live.js"))
 	f.Stream = withQuery(path("n", f.Namespace, "live"), "queue", queue)
-	return f
-}
-
-// plot makes a page draw its charts.
-func (d *Dashboard) plot(f view.Frame) view.Frame {
-	f.Plot, f.PlotStyle = path("assets", d.files.Hash, "vendor", "uPlot.iife.min.js"),
-		path("assets", d.files.Hash, "vendor", "uPlot.min.css")
-	f.Scripts = append(f.Scripts, path("assets", d.files.Hash, "chart.js"))
 	return f
 }
 
@@ -79,7 +63,8 @@ func (d *Dashboard) reply(c *route.Call, status int, page string, data any) erro
 	if len(html) < minPacked || !strings.Contains(c.R.Header.Get("Accept-Encoding"), "gzip") {
 		return c.Reply(status, html)
 	}
-	packed, err := pack(html)
+	// No site can make a browser send the cookie and see the length of the answer, because the cookie is SameSite=Strict.
+	packed, err := assets.Compress(html)
 	if err != nil {
 		return err
 	}
@@ -89,23 +74,6 @@ func (d *Dashboard) reply(c *route.Call, status int, page string, data any) erro
 
 // minPacked is the size from which a page is compressed, in bytes. A smaller one fits into one packet.
 const minPacked = 1400
-
-// packers are for reuse, because one takes far more memory than a page.
-var packers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
-
-// pack compresses a page. No site can make a browser send the cookie and see the length of the answer, because the
-// cookie is SameSite=Strict.
-func pack(html []byte) ([]byte, error) {
-	w := packers.Get().(*gzip.Writer)
-	defer packers.Put(w)
-	var packed bytes.Buffer
-	w.Reset(&packed)
-	if _, err := w.Write(html); err != nil {
-		return nil, err
-	}
-	err := w.Close()
-	return packed.Bytes(), err
-}
 
 // fail returns the page of an error. A caller without a session gets the login page.
 func (d *Dashboard) fail(c *route.Call, err error) (int, []byte) {

@@ -45,6 +45,14 @@ var pairs = []pair{
 	{"POST /ui/n/{namespace}/q/{queue}/purge", `POST /v1/shop/queues/QUEUE/purge {"state":"ready"}`, duly.StateReady},
 	{"POST /ui/n/{namespace}/q/{queue}/requeue", `POST /v1/shop/queues/QUEUE/requeue {"ids":["ID"]}`, duly.StateDead},
 	{"POST /ui/n/{namespace}/q/{queue}/promote", "POST /v1/shop/queues/QUEUE/jobs/ID/promote", duly.StateDelayed},
+	{"GET /ui/n/{namespace}/schedules", "GET /v1/shop/queues/QUEUE/schedules", duly.StateReady},
+	{"GET /ui/n/{namespace}/schedules/{queue}/{name}", "GET /v1/shop/queues/QUEUE/schedules/nightly", duly.StateReady},
+	{"GET /ui/n/{namespace}/set/schedule", `PUT /v1/shop/queues/QUEUE/schedules/nightly {"spec":"@daily"}`, duly.StateReady},
+	{"POST /ui/n/{namespace}/set/schedule", `PUT /v1/shop/queues/QUEUE/schedules/nightly {"spec":"@daily"}`, duly.StateReady},
+	{"POST /ui/n/{namespace}/schedules/{queue}/{name}/pause", "POST /v1/shop/queues/QUEUE/schedules/nightly/pause", duly.StateReady},
+	{"POST /ui/n/{namespace}/schedules/{queue}/{name}/resume", "POST /v1/shop/queues/QUEUE/schedules/nightly/resume", duly.StateReady},
+	{"POST /ui/n/{namespace}/schedules/{queue}/{name}/trigger", "POST /v1/shop/queues/QUEUE/schedules/nightly/trigger", duly.StateReady},
+	{"POST /ui/n/{namespace}/schedules/{queue}/{name}/delete", "DELETE /v1/shop/queues/QUEUE/schedules/nightly", duly.StateReady},
 	{"POST /ui/n/{namespace}/q/{queue}/delete", `POST /v1/shop/queues/QUEUE/jobs/delete {"ids":["ID"]}`, duly.StateDead},
 }
 
@@ -95,12 +103,27 @@ func (r *rig) sessions() map[string]*browser {
 	return list
 }
 
+// things makes what a route is about, other than queues and jobs. It returns the name, "" for nothing.
+func (r *rig) things(pattern, queue string) (name string) {
+	r.t.Helper()
+	if !strings.Contains(pattern, "/schedule") {
+		return ""
+	}
+	_, err := r.dashboard.cfg.Scheduler.PutSchedule(r.t.Context(), duly.QueueRef{Namespace: "shop", Name: queue},
+		duly.Schedule{Name: "nightly", Spec: "@daily", Overlap: duly.OverlapAllow})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return "nightly"
+}
+
 // visit sends the request of a pair to the dashboard. It returns the status that the API would have.
 func (b *browser) visit(p pair) int {
 	b.t.Helper()
 	queue, id := b.newJob(p.state)
 	method, pattern, _ := strings.Cut(p.ui, " ")
-	at := strings.NewReplacer("{namespace}", "shop", "{queue}", queue, "{state}", "ready", "{id}", id).Replace(pattern)
+	name := b.things(pattern, queue)
+	at := strings.NewReplacer("{namespace}", "shop", "{queue}", queue, "{state}", "ready", "{id}", id, "{name}", name).Replace(pattern)
 	var a answer
 	switch {
 	case strings.HasSuffix(at, "/live"):
@@ -111,6 +134,9 @@ func (b *browser) visit(p pair) int {
 		a = b.get(at)
 	default:
 		form := url.Values{"id": {id}, "tries": {"16"}, "once": {id}, "confirmed": {"yes"}, "name": {queue}, "back": {"queues"}}
+		if name != "" {
+			form = url.Values{"once": {id}, "confirmed": {"yes"}, "queue": {queue}, "name": {name}, "spec": {"@daily"}}
+		}
 		if strings.HasSuffix(at, "/purge") {
 			form.Set("back", "ready")
 		}
@@ -129,6 +155,7 @@ func (b *browser) visit(p pair) int {
 func (r *rig) call(api http.Handler, p pair, caller string) int {
 	r.t.Helper()
 	queue, id := r.newJob(p.state)
+	r.things(p.ui, queue)
 	parts := strings.SplitN(strings.NewReplacer("QUEUE", queue, "ID", id).Replace(p.api), " ", 3)
 	req := httptest.NewRequest(parts[0], parts[1], strings.NewReader(strings.Join(parts[2:], "")))
 	if caller == "account" {
@@ -151,6 +178,7 @@ func (r *rig) api() http.Handler {
 	api := native.New(native.Config{
 		Engine: r.engine, Poll: polls, Clock: r.clock, Surveyor: contract.SurveyorOf(r.engine),
 		Finder: contract.FinderOf(r.engine), Explainer: contract.ExplainerOf(r.engine), Targeted: func() {},
+		Scheduler: r.dashboard.cfg.Scheduler,
 	})
 	router := &route.Router{Guard: r.guard, Log: r.logger, Draining: r.t.Context()}
 	return router.Mount(api.Routes())
@@ -189,14 +217,14 @@ func TestRights(t *testing.T) {
 		}
 	}
 	for _, a := range actions {
-		if !known["POST /ui/n/{namespace}/q/{queue}/"+a.name] {
+		if !known["POST "+a.of.at+"/"+a.name] {
 			t.Errorf("the action %s has no pair", a.name)
 		}
 	}
 	// S5: a bearer token opens no page.
 	for _, p := range pairs {
 		if path, ok := strings.CutPrefix(p.ui, "GET "); ok {
-			at := strings.NewReplacer("{namespace}", "shop", "{queue}", "q1", "{state}", "ready", "{id}", "x").Replace(path)
+			at := strings.NewReplacer("{namespace}", "shop", "{queue}", "q1", "{state}", "ready", "{id}", "x", "{name}", "x").Replace(path)
 			a := r.browser().do("GET", at, "", "Authorization", "Bearer "+r.tokens["owner"])
 			if a.status != http.StatusSeeOther {
 				t.Errorf("%s with a bearer token has the status %d", at, a.status)

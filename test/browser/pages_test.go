@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	_ "time/tzdata" // embeds the time zones of schedules
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -57,7 +58,7 @@ func newDashboardServer(t *testing.T) *dashboardServer {
 		t.Fatal(err)
 	}
 	d, err := dashboard.New(dashboard.Config{
-		Engine: s.engine, Surveyor: s, Guard: guard, Clock: fake, Audit: lines,
+		Engine: s.engine, Surveyor: s, Scheduler: s.engine, Guard: guard, Clock: fake, Audit: lines,
 		Version: "v1.0.0", Key: uisession.NewKey(), Label: "staging", Color: "orange",
 	})
 	if err != nil {
@@ -113,6 +114,17 @@ func (s *dashboardServer) fill() {
 		s.t.Fatal(err)
 	}
 	if err := s.engine.Pause(s.t.Context(), duly.Q("thumbnails")); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, p := range []duly.Schedule{
+		{Name: "nightly", Spec: "30 2 * * 1-5", Zone: "Europe/Berlin", Owner: "billing", Template: duly.Job{Body: []byte("<b>")}},
+		{Name: "weekly", Spec: "@weekly"},
+	} {
+		if _, err := s.engine.PutSchedule(s.t.Context(), duly.Q("emails"), p); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if err := s.engine.PauseSchedule(s.t.Context(), duly.Q("emails"), "weekly"); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -225,6 +237,21 @@ var sessionPages = []shownPage{
 	{
 		name: "push-refused", path: "/n/default/q/emails/push", failing: true,
 		open: `document.querySelector('[name=delay]').value = 'soon'; document.querySelector('.push button').click()`,
+	},
+	{name: "schedules", path: "/n/default/schedules"},
+	{name: "schedules-empty", path: "/n/empty/schedules"},
+	{name: "schedule", path: "/n/default/schedules/emails/nightly"},
+	{name: "schedule-paused", path: "/n/default/schedules/emails/weekly"},
+	{name: "schedule-error", path: "/n/default/schedules/emails/none", failing: true},
+	{name: "schedule-new", path: "/n/default/set/schedule"},
+	{name: "schedule-change", path: "/n/default/set/schedule?queue=emails&name=nightly"},
+	{
+		name: "schedule-refused", path: "/n/default/set/schedule?queue=emails&name=nightly", failing: true,
+		open: `document.querySelector('[name=spec]').value = 'often'; document.querySelector('.push button').click()`,
+	},
+	{
+		name: "ask-schedule", path: "/n/default/schedules/emails/nightly",
+		open: `document.querySelector('[action$="/delete"] button').click()`,
 	},
 	{name: "unknown", path: "/nothing", failing: true},
 }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"sync"
 )
 
 //go:embed app.css *.js icon.svg vendor/*.js vendor/*.css
@@ -59,7 +60,7 @@ func load(from fs.FS) (*Set, error) {
 			return fmt.Errorf("assets: %s has no content type", name)
 		}
 
-		packed, err := compress(raw)
+		packed, err := Compress(raw)
 		if err != nil {
 			return err
 		}
@@ -73,16 +74,19 @@ func load(from fs.FS) (*Set, error) {
 	return s, err
 }
 
-func compress(raw []byte) ([]byte, error) {
+// packers are for reuse, because one takes far more memory than a page.
+var packers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
+
+// Compress compresses a file or a page.
+func Compress(raw []byte) ([]byte, error) {
+	w := packers.Get().(*gzip.Writer)
+	defer packers.Put(w)
 	var packed bytes.Buffer
-	w, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
+	w.Reset(&packed)
 	if _, err := w.Write(raw); err != nil {
 		return nil, err
 	}
-	err = w.Close()
+	err := w.Close()
 	return packed.Bytes(), err
 }
 

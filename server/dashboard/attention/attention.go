@@ -53,124 +53,107 @@ type Finding struct {
 	Since      time.Time
 }
 
-// condition is one row of the table. A rule returns "" if the condition does not hold.
+// condition is one row of the table. Its rule returns "" if it does not hold. One of the server gets no queue.
 type condition struct {
 	code, next string
 	// limit is the threshold of a time, most that of a number.
 	limit  time.Duration
 	most   float64
-	queue  func(c *condition, q *Queue, now time.Time) string
-	server func(c *condition, s *Server, now time.Time) string
+	server bool
+	rule   func(c *condition, q *Queue, s *Server, now time.Time) string
 }
 
 // conditions is the table, worst first.
 var conditions = []condition{
 	{
 		code: "store_reset", limit: 24 * time.Hour, next: "Find out why the store lost its data, and restore a backup.",
-		server: func(c *condition, s *Server, now time.Time) string {
+		server: true, rule: func(c *condition, _ *Queue, s *Server, now time.Time) string {
 			return recently(s.Reset, now, c.limit, "The engine found its store reset")
 		},
 	},
 	{
 		code: "not_stored", limit: 5 * time.Minute, next: "Make room for jobs: look at the disk, the memory and max_jobs.",
-		server: func(c *condition, s *Server, now time.Time) string {
+		server: true, rule: func(c *condition, _ *Queue, s *Server, now time.Time) string {
 			return recently(s.Refused, now, c.limit, "The engine refused a job as full or not durable")
 		},
 	},
 	{
 		code: "engine_slow", limit: 250 * time.Millisecond, next: "Look at the engine's processor, disk and network.",
-		server: func(c *condition, s *Server, _ time.Time) string {
-			if s.Slow <= c.limit {
-				return ""
-			}
-			return fmt.Sprintf("One in a hundred calls of the engine takes %s.", view.Duration(s.Slow))
+		server: true, rule: func(c *condition, _ *Queue, s *Server, _ time.Time) string {
+			return when(s.Slow > c.limit, "One in a hundred calls of the engine takes %s.", view.Duration(s.Slow))
 		},
 	},
 	{
 		code: "queues_not_seen", next: "Look at the log. The numbers of this page leave queues out.",
-		server: func(_ *condition, s *Server, _ time.Time) string {
-			if !s.Incomplete {
-				return ""
-			}
-			return "The last look has not read every queue."
+		server: true, rule: func(_ *condition, _ *Queue, s *Server, _ time.Time) string {
+			return when(s.Incomplete, "The last look has not read every queue.")
 		},
 	},
 	{
 		code: "no_consumer", limit: time.Minute, next: "Start a worker of this queue.",
-		queue: func(c *condition, q *Queue, now time.Time) string {
-			t := &q.Throttle
+		rule: func(c *condition, q *Queue, _ *Server, now time.Time) string {
+			t, waits := &q.Throttle, now.Sub(q.Recent.Waiting)
 			limited := t.Paused || t.MaxLeased > 0 || t.Rate.Limited() || !q.Stats.Closing.Until.IsZero()
-			if limited || q.Recent.Waiting.IsZero() || now.Sub(q.Recent.Waiting) < c.limit {
-				return ""
-			}
-			return fmt.Sprintf("Ready jobs: %d. None was delivered for %s.",
-				q.Stats.Sizes.Ready, view.Duration(now.Sub(q.Recent.Waiting)))
+			return when(!limited && !q.Recent.Waiting.IsZero() && waits >= c.limit, "Ready jobs: %d. None was delivered for %s.",
+				q.Stats.Sizes.Ready, view.Duration(waits))
 		},
 	},
 	{
 		code: "late", limit: time.Minute,
 		next: "Add workers, raise the limits of the queue, or find out why the workers are slow.",
-		queue: func(c *condition, q *Queue, _ time.Time) string {
-			if q.Throttle.Paused || q.Stats.OldestReady <= c.limit {
-				return ""
-			}
-			return fmt.Sprintf("The oldest ready job has waited for %s.", view.Duration(q.Stats.OldestReady))
+		rule: func(c *condition, q *Queue, _ *Server, _ time.Time) string {
+			return when(!q.Throttle.Paused && q.Stats.OldestReady > c.limit, "The oldest ready job has waited for %s.",
+				view.Duration(q.Stats.OldestReady))
 		},
 	},
 	{
 		code: "dead_dropped", limit: time.Hour, next: "Requeue dead jobs, or raise dead_count and dead_age.",
-		queue: func(c *condition, q *Queue, now time.Time) string {
+		rule: func(c *condition, q *Queue, _ *Server, now time.Time) string {
 			return recently(q.Recent.Dropped, now, c.limit, "A bound dropped dead jobs")
 		},
 	},
 	{
 		code: "dead_growing", limit: 15 * time.Minute, next: "Read the errors of its dead jobs.",
-		queue: func(c *condition, q *Queue, now time.Time) string {
+		rule: func(c *condition, q *Queue, _ *Server, now time.Time) string {
 			return recently(q.Recent.Died, now, c.limit, "A job became dead")
 		},
 	},
 	{
 		code: "stalls", most: 0.1, next: "Find out why workers die or hang, or raise the lease.",
-		queue: func(c *condition, q *Queue, _ time.Time) string {
+		rule: func(c *condition, q *Queue, _ *Server, _ time.Time) string {
 			each := q.Stalls / StallWindow.Seconds()
-			if each <= c.most {
-				return ""
-			}
-			return fmt.Sprintf("%.2g leases per second ran out in the last %s.", each, view.Duration(StallWindow))
+			return when(each > c.most, "%.2g leases per second ran out in the last %s.", each, view.Duration(StallWindow))
 		},
 	},
 	{
 		code: "limit_saturated", limit: 5 * time.Minute, next: "Raise max_leased, or accept the wait.",
-		queue: func(c *condition, q *Queue, now time.Time) string {
-			return lasting(q.Recent.Full, now, c.limit, fmt.Sprintf("All %d leases of max_leased have been in use", q.Throttle.MaxLeased))
+		rule: func(c *condition, q *Queue, _ *Server, now time.Time) string {
+			full := now.Sub(q.Recent.Full)
+			return when(!q.Recent.Full.IsZero() && full > c.limit, "All %d leases of max_leased have been in use for %s.",
+				q.Throttle.MaxLeased, view.Duration(full))
 		},
 	},
 	{
 		code: "paused_long", limit: 24 * time.Hour, next: "Resume the queue, or destroy it.",
-		queue: func(c *condition, q *Queue, now time.Time) string {
-			return lasting(q.Recent.Paused, now, c.limit, "The queue has been paused")
+		rule: func(c *condition, q *Queue, _ *Server, now time.Time) string {
+			paused := now.Sub(q.Recent.Paused)
+			return when(!q.Recent.Paused.IsZero() && paused > c.limit, "The queue has been paused for %s.", view.Duration(paused))
 		},
 	},
 }
 
+// when returns a sentence if a condition holds.
+func when(holds bool, format string, args ...any) string {
+	if !holds {
+		return ""
+	}
+	return fmt.Sprintf(format, args...)
+}
+
 // recently returns a sentence about an event that is not too old.
 func recently(at, now time.Time, limit time.Duration, what string) string {
-	if at.IsZero() || now.Sub(at) >= limit {
-		return ""
-	}
-	return what + " at " + at.UTC().Format("15:04:05 UTC") + "."
+	return when(!at.IsZero() && now.Sub(at) < limit, "%s at %s.", what, at.UTC().Format("15:04:05 UTC"))
 }
-
-// lasting returns a sentence about a state that has lasted for longer than a limit.
-func lasting(since, now time.Time, limit time.Duration, what string) string {
-	if since.IsZero() || now.Sub(since) <= limit {
-		return ""
-	}
-	return what + " for " + view.Duration(now.Sub(since)) + "."
-}
-
-// key identifies a finding.
-type key struct{ code, queue string }
 
 // Tracker records when conditions began, by namespace. It is safe for concurrent use.
 type Tracker struct {
@@ -183,14 +166,14 @@ func (t *Tracker) Observe(namespace string, queues []Queue, s *Server, now time.
 	found := evaluate(queues, s, now)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	since := map[key]time.Time{}
+	since := map[[2]string]time.Time{} // by code and queue
 	for _, f := range t.list[namespace] {
-		since[key{f.Code, f.Queue}] = f.Since
+		since[[2]string{f.Code, f.Queue}] = f.Since
 	}
 	for i := range found {
 		f := &found[i]
 		f.Since = now
-		if begin, ok := since[key{f.Code, f.Queue}]; ok && begin.Before(now) {
+		if begin, ok := since[[2]string{f.Code, f.Queue}]; ok && begin.Before(now) {
 			f.Since = begin
 		}
 	}
@@ -215,16 +198,13 @@ func (t *Tracker) List(namespace string) []Finding {
 // evaluate returns the conditions that hold.
 func evaluate(queues []Queue, s *Server, now time.Time) (found []Finding) {
 	for i := range conditions {
-		c, first := &conditions[i], len(found)
-		if c.server != nil {
-			if fact := c.server(c, s, now); fact != "" {
-				found = append(found, Finding{Code: c.code, Fact: fact, Next: c.next})
-			}
-			continue
+		c, first, list := &conditions[i], len(found), queues
+		if c.server {
+			list = []Queue{{}}
 		}
-		for i := range queues {
-			if fact := c.queue(c, &queues[i], now); fact != "" {
-				found = append(found, Finding{Code: c.code, Queue: queues[i].Name, Fact: fact, Next: c.next})
+		for i := range list {
+			if fact := c.rule(c, &list[i], s, now); fact != "" {
+				found = append(found, Finding{Code: c.code, Queue: list[i].Name, Fact: fact, Next: c.next})
 			}
 		}
 		slices.SortFunc(found[first:], func(a, b Finding) int { return cmp.Compare(a.Queue, b.Queue) })

@@ -49,16 +49,12 @@ type Chart struct {
 func (h *History) Chart(name, queue string, r Range) (c Chart) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n := h.namespaces[name]
+	n, series := h.find(name, queue)
 	if n == nil {
 		return c
 	}
-	series := n.Total
-	if queue != "" {
-		series = nil
-		if q := n.queues[queue]; q != nil {
-			series = q.Series
-		}
+	if queue == "" {
+		series = n.Total
 	}
 
 	now := h.cfg.Clock.Now()
@@ -123,11 +119,11 @@ const sparkPoints = 20
 func (h *History) Spark(namespace, name string) []float64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n := h.namespaces[namespace]
-	if n == nil || n.queues[name] == nil || n.queues[name].Series == nil {
+	n, series := h.find(namespace, name)
+	if series == nil {
 		return nil
 	}
-	r := &n.queues[name].Series.Rings[1]
+	r := &series.Rings[1]
 	list, some := make([]float64, sparkPoints), false
 	last := r.number(n.at)
 	for i := range list {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/dashboard/feed"
 )
 
@@ -122,6 +121,14 @@ func (h *History) Visit(name string) {
 	case h.visited <- struct{}{}:
 	default:
 	}
+}
+
+// find returns a namespace and the series of one of its queues. Both may be nil. The caller holds the lock.
+func (h *History) find(name, queue string) (n *namespace, s *series) {
+	if n = h.namespaces[name]; n != nil && n.queues[queue] != nil {
+		s = n.queues[queue].Series
+	}
+	return n, s
 }
 
 func (h *History) leastVisited() (least string) {
@@ -358,9 +365,4 @@ func Quantile(q float64, counts []float32, bounds []time.Duration) float64 {
 		low = high
 	}
 	return low
-}
-
-// throttled reports whether the leases of a queue are at their limit.
-func throttled(t contract.Throttle, s *duly.Stats) (full bool) {
-	return t.MaxLeased > 0 && s.Sizes.Leased >= int64(t.MaxLeased)
 }

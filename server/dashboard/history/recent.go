@@ -32,7 +32,7 @@ func (q *queue) note(look *contract.QueueStats, now time.Time) {
 		r.Waiting = time.Time{}
 	}
 	begin(&r.Waiting, s.Sizes.Ready > 0, now)
-	begin(&r.Full, throttled(t, s), now)
+	begin(&r.Full, t.MaxLeased > 0 && s.Sizes.Leased >= int64(t.MaxLeased), now)
 	begin(&r.Paused, t.Paused, now)
 	if s.Counters.Dead > was.Dead {
 		r.Died = now
@@ -118,11 +118,11 @@ func (h *History) Rates(namespace string) Rates {
 func (h *History) Sum(namespace, name string, c Column, within time.Duration) float64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n := h.namespaces[namespace]
-	if n == nil || n.queues[name] == nil || n.queues[name].Series == nil {
+	n, series := h.find(namespace, name)
+	if series == nil {
 		return 0
 	}
-	r, sum := &n.queues[name].Series.Rings[0], 0.0
+	r, sum := &series.Rings[0], 0.0
 	last := r.number(n.at)
 	for step := last - int64(within/r.step) + 1; step <= last; step++ {
 		if values := r.get(step); values != nil {

@@ -48,7 +48,10 @@ func (e *execution) run(node parse.Node, f frame) error {
 		if err != nil {
 			return err
 		}
-		return e.branch(&n.BranchNode, truth(v), f)
+		if truth(v) {
+			return e.run(n.List, f)
+		}
+		return e.run(n.ElseList, f)
 	case *parse.RangeNode:
 		return e.loop(n, f)
 	case *parse.TemplateNode:
@@ -59,13 +62,6 @@ func (e *execution) run(node parse.Node, f frame) error {
 		return e.run(e.set.trees[n.Name].Root, frame{v, v})
 	}
 	return nil
-}
-
-func (e *execution) branch(n *parse.BranchNode, yes bool, f frame) error {
-	if yes {
-		return e.run(n.List, f)
-	}
-	return e.run(n.ElseList, f)
 }
 
 func (e *execution) loop(n *parse.RangeNode, f frame) error {
@@ -113,16 +109,26 @@ func (e *execution) pipe(p *parse.PipeNode, f frame) (any, error) {
 	if !call {
 		return e.value(args[0], f)
 	}
-	values := make([]any, 0, len(args)-1)
-	for _, a := range args[1:] {
-		v, err := e.value(a, f)
+	values := make([]reflect.Value, len(args)-1)
+	for i := range values {
+		v, err := e.value(args[i+1], f)
 		if err != nil {
 			return nil, err
 		}
-		values = append(values, v)
+		values[i] = reflect.ValueOf(v)
 	}
-	v, err := e.set.funcs[id.Ident](values...)
+	v, err := apply(e.set.funcs[id.Ident], values)
 	return v, at(p, err)
+}
+
+// apply calls a function. Arguments that do not fit are an error.
+func apply(f any, args []reflect.Value) (v any, err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("%v", fault)
+		}
+	}()
+	return reflect.ValueOf(f).Call(args)[0].Interface(), nil
 }
 
 func (e *execution) value(node parse.Node, f frame) (any, error) {
@@ -137,6 +143,8 @@ func (e *execution) value(node parse.Node, f frame) (any, error) {
 		return v, at(n, err)
 	case *parse.StringNode:
 		return n.Text, nil
+	case *parse.NumberNode:
+		return int(n.Int64), nil
 	case *parse.PipeNode:
 		if err := checkPipe(n); err != nil {
 			return nil, err

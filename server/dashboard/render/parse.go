@@ -10,25 +10,18 @@ import (
 // Path is a URL of the dashboard, with escaped parts. Only values of this type may stand in an attribute with a URL.
 type Path string
 
-// Func is a function that templates may call.
-type Func func(args ...any) (any, error)
-
 // Set is a set of templates that may call each other.
 type Set struct {
 	trees map[string]*parse.Tree
-	funcs map[string]Func
+	funcs map[string]any
 	// urls are the actions that write a URL.
 	urls map[parse.Node]bool
 }
 
-// Parse reads all files of a folder that match a pattern. Every file defines templates by their names.
-func Parse(folder fs.FS, pattern string, funcs map[string]Func) (*Set, error) {
+// Parse reads all files of a folder that match a pattern. Every file defines templates by their names. They may call
+// the functions, each of which returns one value.
+func Parse(folder fs.FS, pattern string, funcs map[string]any) (*Set, error) {
 	s := &Set{trees: map[string]*parse.Tree{}, funcs: funcs, urls: map[parse.Node]bool{}}
-	known := map[string]any{}
-	for name, f := range funcs {
-		known[name] = f
-	}
-
 	files, err := fs.Glob(folder, pattern)
 	if err != nil {
 		return nil, err
@@ -39,7 +32,7 @@ func Parse(folder fs.FS, pattern string, funcs map[string]Func) (*Set, error) {
 			return nil, err
 		}
 		// parse adds the templates that the file defines, and the rest of the file under the file's name.
-		if _, err := parse.New(path.Base(file)).Parse(string(text), "", "", s.trees, known); err != nil {
+		if _, err := parse.New(path.Base(file)).Parse(string(text), "", "", s.trees, funcs); err != nil {
 			return nil, err
 		}
 	}

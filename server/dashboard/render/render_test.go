@@ -1,7 +1,6 @@
 package render
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -21,13 +20,8 @@ type view struct {
 }
 
 func parseText(text string) (*Set, error) {
-	return Parse(fstest.MapFS{"t.html": {Data: []byte(text)}}, "*.html", map[string]Func{
-		"join": func(args ...any) (any, error) {
-			if len(args) != 2 {
-				return nil, errors.New("join needs two texts")
-			}
-			return args[0].(string) + args[1].(string), nil
-		},
+	return Parse(fstest.MapFS{"t.html": {Data: []byte(text)}}, "*.html", map[string]any{
+		"join": func(a, b string) string { return a + b },
 	})
 }
 

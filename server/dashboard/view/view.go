@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard/render"
 	"github.com/dulymq/duly/server/failures"
 )
@@ -18,28 +19,77 @@ type Frame struct {
 	Version         string
 	// Label names the environment. Color is the class of the label.
 	Label, Color string
-	// Start is the URL that switches the namespace, "" for a session of one namespace.
-	Start render.Path
+	// Start is set if the session can switch the namespace.
+	Start bool
 	// ReadOnly is set if no action is possible.
 	ReadOnly bool
 	// Result is what the last action has done.
 	Result string
 	// Stream is the URL of the live numbers, "" on a page without.
 	Stream render.Path
-	// Scripts are modules. Plot and PlotStyle draw charts, and only pages with charts have them.
-	Scripts         []render.Path
-	Plot, PlotStyle render.Path
-	// Theme is light or dark, "" for that of the system. SetTheme changes it to NextTheme.
+	// Hash is that of the assets. Plot is set for a page with charts.
+	Hash string
+	Plot bool
+	// Theme is light or dark, "" for that of the system. A button changes it to NextTheme.
 	Theme, NextTheme string
-	SetTheme         render.Path
 	// Here is the URL of the page.
 	Here string
 	// Now is the engine's clock.
 	Now string
-	// Style, Icon, Overview, Queues, Dead, Login and Logout are URLs. Dead is "" if the session cannot read jobs.
-	Style, Icon, Overview, Queues, Dead, Login, Logout render.Path
+	// Pages are those of the navigation.
+	Pages []Nav
 	// Command and Request are the page as a command and as a request, for the footer.
 	Command, Request string
+}
+
+// Nav is a page of the navigation. G and Key open it.
+type Nav struct {
+	Text, Key string
+	To        render.Path
+	Access    auth.Access
+}
+
+// Page is a page of tables and fields: the list of a feature, or one thing of it.
+type Page struct {
+	Frame   Frame
+	Up      Link // the page above
+	Notes   []string
+	Buttons []Button
+	Links   []Link
+	Fields  []Field
+	Tables  []Table
+}
+
+// Schedules is the list of a namespace's schedules.
+type Schedules struct {
+	Frame       Frame
+	Namespace   string
+	Now         time.Time
+	Note        string
+	Links       []Link
+	Rows        []ScheduleRow
+	First, Next render.Path
+}
+
+// ScheduleRow is one schedule of it, with its rule in words.
+type ScheduleRow struct {
+	Queue, Words string
+	duly.ScheduleInfo
+}
+
+// Table has a link in the first column, or a text alone. Without a row it says Empty.
+type Table struct {
+	Title, Empty string
+	Columns      []string
+	Rows         [][]Link
+}
+
+// Texts returns cells without links.
+func Texts(texts ...string) (list []Link) {
+	for _, text := range texts {
+		list = append(list, Link{Text: text})
+	}
+	return list
 }
 
 // Link is a text with a URL. Without a URL it is text alone.
@@ -69,21 +119,15 @@ type Button struct {
 	Group *failures.Selection
 }
 
-// Confirm is the page before an action.
+// Confirm is the page before an action. Problem is why its last try failed.
 type Confirm struct {
 	Frame Frame
-	// Problem is why the last try failed.
+	Button
 	Problem string
-	// IDs are the jobs of the action, or Group selects them.
-	IDs   []string
-	Group *failures.Selection
 	// Typed is the text to type, Sizes what a queue has, and Effect what happens. All of them are optional.
 	Typed, Effect string
 	Sizes         []Field
-	// Word is the text of the button.
-	Word       string
-	To, Cancel render.Path
-	Back, Once string
+	Cancel        render.Path
 }
 
 // Form is a page with the fields of a request of the API.
@@ -133,32 +177,13 @@ type Problem struct {
 // Overview is the first page of a namespace.
 type Overview struct {
 	Frame    Frame
-	Findings []Finding
+	Findings any // of package attention, which needs Duration
 	// More is the number of findings that the page leaves out.
 	More  int
 	Tiles []Number
-	Tops  []Top
+	Tops  []Table
 	// Charts has the charts of all queues.
 	Charts Charts
-}
-
-// Finding is a condition that needs attention.
-type Finding struct {
-	Code              string
-	Queue             Link
-	Fact, Next, Since string
-}
-
-// Top is a list of the first queues by a number.
-type Top struct {
-	Title string
-	Rows  []TopRow
-}
-
-// TopRow is one queue of it.
-type TopRow struct {
-	Queue Link
-	Value string
 }
 
 // Charts are charts over one range of time.
@@ -187,7 +212,10 @@ type ChartRow struct {
 }
 
 // Bar is one bucket of a histogram. Most is the largest count of a bucket.
-type Bar struct{ Name, Count, Most string }
+type Bar struct {
+	Name        string
+	Count, Most uint64
+}
 
 // Queues is the list of a namespace's queues.
 type Queues struct {
@@ -213,11 +241,8 @@ type Order struct {
 
 // QueueRow is one queue of the list.
 type QueueRow struct {
-	Queue  Link
-	Flags  Number
-	States []Number // the sizes, in the order of the table's head
-	Late   Number
-	Rates  []Number
+	Name  string
+	Texts []string // those that change while the page shows them
 	// Spark draws the ready jobs of the last minutes, "" without one.
 	Spark string
 	// Problem is set instead of the numbers.
@@ -228,11 +253,10 @@ type QueueRow struct {
 type Queue struct {
 	Frame  Frame
 	Name   string
-	Flags  Number
+	Texts  []string // those that change while the page shows them
 	States []State
-	Ages   []Field
-	Late   Number
-	Rates  []Number
+	Stats  *duly.Stats
+	Now    time.Time
 	Charts Charts
 	// Spread is the histogram of the lateness of deliveries.
 	Spread   []Bar
@@ -243,8 +267,6 @@ type Queue struct {
 	Buttons  []Button
 	// Push is the URL of the form of a new job, "" if the session cannot push.
 	Push render.Path
-	// Find is the URL that leads to a job by its ID.
-	Find render.Path
 }
 
 // State is the number of jobs of one state.
@@ -263,8 +285,6 @@ type Jobs struct {
 	States []State
 	// When is the name of the column with a time.
 	When string
-	// Find is the URL that leads to a job by its ID.
-	Find render.Path
 	// Keys and Errors are set if a row has a key or an error: otherwise their columns are left out.
 	Keys, Errors bool
 
@@ -280,7 +300,8 @@ type Jobs struct {
 	Filter   string
 	Examined int
 
-	Rows        []JobRow
+	Rows        []duly.JobInfo
+	Now         time.Time
 	First, Next render.Path
 	// Buttons are the actions on selected jobs. All selects every job of the page. Purge is the action on all jobs.
 	Buttons []Button
@@ -301,14 +322,6 @@ type Groups struct {
 	Here, From render.Path
 	Filter     string
 	Buttons    []Button
-}
-
-// JobRow is one job of the list.
-type JobRow struct {
-	Job Link
-	// When is the distance of a time from now, with the time as its name.
-	When                                              Field
-	Age, Priority, Attempt, Order, Merge, Size, Error string
 }
 
 // Job is one job.

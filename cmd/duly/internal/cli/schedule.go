@@ -11,6 +11,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/schedule"
 	"github.com/dulymq/duly/internal/wire"
 )
 
@@ -247,6 +248,7 @@ func (p *printer) schedule(info *duly.ScheduleInfo) {
 	}
 	p.pairs(
 		txt("spec"), txt(info.Spec),
+		txt("rule"), txt(schedule.Words(info.Spec)),
 		txt("zone"), txt(info.Zone),
 		txt("state"), txt(state),
 		txt("next"), txt(momentText(info.Next, now)),
