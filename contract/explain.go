@@ -117,7 +117,7 @@ func ValidateExplain(q duly.QueueRef, id string) error {
 		return err
 	}
 	if q.IsGroup() {
-		return NotForGroup(q, "explain")
+		return NotForGroup(q, "explanation")
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 
 func jobCommand(a *app) *cobra.Command {
 	return a.group("job", "Inspect and change jobs by ID",
-		jobGetCommand(a), jobFindCommand(a), jobListCommand(a), jobUpdateCommand(a),
+		jobGetCommand(a), jobFindCommand(a), jobWhyCommand(a), jobListCommand(a), jobUpdateCommand(a),
 		jobRescheduleCommand(a), jobPromoteCommand(a), jobCancelCommand(a), jobDeleteCommand(a))
 }
 
