@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/enginetest"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
@@ -212,3 +213,5 @@ func heap() (bytes, objects float64) {
 	runtime.ReadMemStats(&m)
 	return float64(m.HeapAlloc), float64(m.HeapObjects)
 }
+
+func BenchmarkExplain(b *testing.B) { enginetest.BenchmarkExplain(b, newRig(b).e) }

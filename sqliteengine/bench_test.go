@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/enginetest"
 	"github.com/dulymq/duly/sqliteengine"
 )
 
@@ -106,3 +107,5 @@ func reserveAndAck(b *testing.B, e *sqliteengine.Engine, queue string) {
 		}
 	}
 }
+
+func BenchmarkExplain(b *testing.B) { enginetest.BenchmarkExplain(b, openBench(b)) }
