@@ -2,6 +2,7 @@ package contract
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -28,8 +29,16 @@ type Explainer interface {
 type Explanation struct {
 	State duly.State // by the clock, as Get returns it
 	Now   time.Time  // on the clock of the engine
-	// Facts are in the order of the codes below. If a ready job has none, the next Reserve returns it.
+	// Facts are in the order of the codes below.
 	Facts []Fact
+}
+
+// Held reports whether a fact holds the job back. If none does, the next Reserve from the shard
+// returns the ready job.
+func (x *Explanation) Held() bool {
+	return x.State != duly.StateReady || slices.ContainsFunc(x.Facts, func(f Fact) bool {
+		return f.Code != FactExpires && f.Code != FactMerging
+	})
 }
 
 // FactCode names a kind of fact. A caller must ignore codes that it does not know.

@@ -101,11 +101,17 @@ func explainOrder(s *scene) {
 }
 
 func explainNext(s *scene) {
-	s.pushAll(numbered(2, "j")...)
-	s.explains("of the first job", "j0000")
-	s.explains("of the second job", "j0001", behind(1))
-	same(s, "the next delivery", s.take().ID, "j0000")
-	s.explains("after a delivery", "j0001")
+	held := func(id string) bool {
+		x := s.explain(id)
+		return x.Held()
+	}
+	s.pushAll(duly.Job{ID: "a", TTL: time.Minute, Merge: duly.Merge{Key: "m"}}, duly.Job{ID: "b"})
+	same(s, "whether the first job is held back", held("a"), false)
+	same(s, "whether the second job is held back", held("b"), true)
+	s.explains("of the second job", "b", behind(1))
+	same(s, "the next delivery", s.take().ID, "a")
+	same(s, "whether the leased job is held back", held("a"), true)
+	s.explains("after a delivery", "b")
 }
 
 func explainReads(s *scene) {

@@ -11,7 +11,7 @@ func (f *fields) explanation(x *contract.Explanation) {
 	enum(f, "state", &x.State, required, anyState, "The job's state, by the clock.")
 	f.time("now", &x.Now, required, "The time of this answer, on the engine's clock.")
 	list(f, "facts", &x.Facts, required, "What holds the job back now, in the order of the codes. "+
-		"If a ready job has no fact, the next reserve returns it.", (*fields).fact)
+		"If a ready job has none but expires and merging, the next reserve from its shard returns it.", (*fields).fact)
 }
 
 func (f *fields) fact(v *contract.Fact) {

@@ -71,9 +71,8 @@ func holderOf(x contract.Explanation) string {
 // facts prints a job's state, and a line for each fact.
 func (p *printer) facts(id string, x contract.Explanation) {
 	p.printf("%s is %s\n", oneLine(id), p.paint(stateStyle(x.State), x.State.String()))
-	if len(x.Facts) == 0 {
+	if !x.Held() {
 		p.printf("nothing holds it back: the next reserve returns it; without a worker it waits\n")
-		return
 	}
 
 	var cells []cell

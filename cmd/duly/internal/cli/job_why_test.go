@@ -23,6 +23,8 @@ func TestJobWhy(t *testing.T) {
 	r.do("job", "why", "q", "k1")
 	r.do("job", "why", "q", "free")
 	r.do("job", "why", "q", "late")
+	r.do("push", "r", "body", "--id", "a", "--ttl", "1h")
+	r.do("job", "why", "r", "a")
 
 	receipt := firstWord(r.do("reserve", "q", "--receipts"))
 	r.do("job", "why", "q", "k2")
