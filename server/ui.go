@@ -66,8 +66,9 @@ func (s *Server) newDashboard(cfg *Config, observed *observe.Engine) (*dashboard
 		facts.Reset = func() time.Time { return r.LastReset().At }
 	}
 	return dashboard.New(dashboard.Config{
-		Engine: cfg.Engine, Surveyor: contract.SurveyorOf(observed.Engine), Guard: s.guard, Clock: cfg.Clock,
-		Audit: s.audit, Version: cfg.Version, Key: key, Insecure: cfg.UI.Insecure, Secure: cfg.Listen.AdminTLS != nil,
+		Engine: cfg.Engine, Surveyor: contract.SurveyorOf(observed.Engine), Explainer: contract.ExplainerOf(observed.Engine),
+		Guard: s.guard, Clock: cfg.Clock, Audit: s.audit, Version: cfg.Version, Key: key, Insecure: cfg.UI.Insecure,
+		Secure: cfg.Listen.AdminTLS != nil,
 		Origin: cfg.UI.Origin, ReadOnly: cfg.UI.ReadOnly, HideBodies: cfg.UI.HideBodies, Label: cfg.UI.Label, Color: cfg.UI.Color,
 		History: history, Facts: facts, CheckDestination: s.push.checkDestination, Scheduler: scheduler,
 	})

@@ -30,12 +30,13 @@ var templates embed.FS
 
 // Config configures a Dashboard. The fields up to Key must be set.
 type Config struct {
-	Engine   contract.Engine
-	Surveyor contract.Surveyor
-	Guard    *auth.Guard
-	Clock    duly.Clock
-	Audit    Auditor
-	Version  string
+	Engine    contract.Engine
+	Surveyor  contract.Surveyor
+	Explainer contract.Explainer
+	Guard     *auth.Guard
+	Clock     duly.Clock
+	Audit     Auditor
+	Version   string
 	// Key seals the cookies.
 	Key []byte
 	// Insecure permits a login over plain HTTP on an address that is not the loopback.

@@ -75,8 +75,8 @@ func newRigOn(t *testing.T, engine store, fake *clock.Fake, changes ...func(*Con
 		t.Fatal(err)
 	}
 	cfg := Config{
-		Engine: r.engine, Surveyor: contract.SurveyorOf(r.engine), Guard: r.guard, Clock: r.clock, Audit: r.audit,
-		Version: "test", Key: session.NewKey(),
+		Engine: r.engine, Surveyor: contract.SurveyorOf(r.engine), Explainer: contract.ExplainerOf(r.engine), Guard: r.guard,
+		Clock: r.clock, Audit: r.audit, Version: "test", Key: session.NewKey(),
 	}
 	cfg.Scheduler, _ = engine.(duly.Scheduler)
 	for _, change := range changes {

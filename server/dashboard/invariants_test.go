@@ -85,6 +85,8 @@ func TestPagesChangeNothing(t *testing.T) {
 				r.things("/schedule", queue)
 				jobs[s] = [2]string{queue, id}
 			}
+			r.push(duly.Job{Queue: "lane", OrderKey: "k"})
+			jobs[duly.StateBlocked] = [2]string{"lane", r.push(duly.Job{Queue: "lane", OrderKey: "k"})}
 			before := state()
 			for _, at := range r.pages(jobs) {
 				b.get(at)
@@ -156,6 +158,17 @@ func (c *counted) Config(ctx context.Context, q duly.QueueRef) (duly.QueueConfig
 	return c.store.Config(ctx, q)
 }
 
+// countedExplainer counts the explanations.
+type countedExplainer struct {
+	contract.Explainer
+	*counted
+}
+
+func (c countedExplainer) Explain(ctx context.Context, q duly.QueueRef, id string) (contract.Explanation, error) {
+	c.calls.Add(1)
+	return c.Explainer.Explain(ctx, q, id)
+}
+
 // countedScheduler counts the calls about schedules.
 type countedScheduler struct {
 	duly.Scheduler
@@ -180,6 +193,7 @@ func TestCallsOfPages(t *testing.T) {
 	engine := &counted{store: plain}
 	r := newRigOn(t, engine, fake, func(c *Config) {
 		c.Scheduler, c.Surveyor = countedScheduler{plain, engine}, contract.SurveyorOf(plain) // a survey is one call
+		c.Explainer = countedExplainer{plain, engine}
 	})
 	b := r.login("admin")
 	queue, id := r.newJob(duly.StateDead)
@@ -188,7 +202,10 @@ func TestCallsOfPages(t *testing.T) {
 		r.things("/schedule", more)
 	}
 	r.things("/schedule", queue)
-	for _, at := range r.pages(map[duly.State][2]string{duly.StateDead: {queue, id}}) {
+	r.push(duly.Job{Queue: queue, OrderKey: "k"})
+	waits := r.push(duly.Job{Queue: queue, OrderKey: "k"})
+	jobs := map[duly.State][2]string{duly.StateDead: {queue, id}, duly.StateBlocked: {queue, waits}}
+	for _, at := range r.pages(jobs) {
 		engine.calls.Store(0)
 		b.get(at)
 		if n := engine.calls.Load(); n > 4 || n == 0 && strings.Contains(at, queue) && !strings.HasSuffix(at, "/none") {

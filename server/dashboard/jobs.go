@@ -148,6 +148,9 @@ func (d *Dashboard) job(c *route.Call) error {
 			"last_error", "result", "result_base64"), Error: j.LastError, Hidden: d.cfg.HideBodies,
 		Buttons: d.jobButtons(c, j.State, [3]string{"Run now", "Requeue", "Delete …"}, "job", state, j.ID),
 	}
+	if v.Why, err = d.why(c, q, &j); err != nil {
+		return err
+	}
 	if !d.cfg.HideBodies {
 		v.Headers, v.Body = below("headers.", answer), text(j.Body)
 		if len(j.Result) > 0 {

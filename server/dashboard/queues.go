@@ -133,6 +133,7 @@ func (d *Dashboard) queue(c *route.Call) error {
 	texts := d.numbers(q, &stats, contract.ThrottleOf(config))
 	v := view.Queue{
 		Name: q.Name, Texts: texts, States: states(q, texts, duly.StateNone), Now: d.cfg.Clock.Now(), Stats: &stats,
+		Why: d.whyQueue(q, &config, &stats),
 		Sum: view.Number{At: len(texts) - 1, Text: texts[len(texts)-1]}, Charts: d.charts(c, q.Name), Spread: d.spread(q),
 		Settings: below("config.", wire.QueueForm.Append(nil, wire.Queue{Config: config})),
 	}

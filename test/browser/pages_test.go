@@ -58,8 +58,8 @@ func newDashboardServer(t *testing.T) *dashboardServer {
 		t.Fatal(err)
 	}
 	d, err := dashboard.New(dashboard.Config{
-		Engine: s.engine, Surveyor: s, Scheduler: s.engine, Guard: guard, Clock: fake, Audit: lines,
-		Version: "v1.0.0", Key: uisession.NewKey(), Label: "staging", Color: "orange",
+		Engine: s.engine, Surveyor: s, Scheduler: s.engine, Explainer: s.engine, Guard: guard,
+		Clock: fake, Audit: lines, Version: "v1.0.0", Key: uisession.NewKey(), Label: "staging", Color: "orange",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -116,6 +116,7 @@ func (s *dashboardServer) fill() {
 	if err := s.engine.Pause(s.t.Context(), duly.Q("thumbnails")); err != nil {
 		s.t.Fatal(err)
 	}
+	s.lane()
 	for _, p := range []duly.Schedule{
 		{Name: "nightly", Spec: "30 2 * * 1-5", Zone: "Europe/Berlin", Owner: "billing", Template: duly.Job{Body: []byte("<b>")}},
 		{Name: "weekly", Spec: "@weekly"},
@@ -126,6 +127,24 @@ func (s *dashboardServer) fill() {
 	}
 	if err := s.engine.PauseSchedule(s.t.Context(), duly.Q("emails"), "weekly"); err != nil {
 		s.t.Fatal(err)
+	}
+}
+
+// lane pushes jobs of one order key into a queue of another namespace. The first one waits for a retry.
+func (s *dashboardServer) lane() {
+	s.t.Helper()
+	for _, id := range []string{"holder", "second", "third"} {
+		s.push(duly.Job{Namespace: "lanes", Queue: "orders", ID: id, OrderKey: "customer 4711/ä"})
+	}
+	d, err := s.engine.Reserve(s.t.Context(), duly.ReserveParams{Namespace: "lanes", Queues: []string{"orders"}, Max: 1})
+	if err != nil || len(d) != 1 {
+		s.t.Fatal(d, err)
+	}
+	results, err := s.engine.Settle(s.t.Context(), "lanes", []duly.SettleRequest{
+		{Receipt: d[0].Receipt, As: duly.Nack, Delay: new(10 * time.Minute), Error: "timeout"},
+	})
+	if err != nil || results[0] != nil {
+		s.t.Fatal(err, results)
 	}
 }
 
@@ -215,6 +234,7 @@ var sessionPages = []shownPage{
 	{name: "done-empty", path: "/n/default/q/emails/done"},
 	{name: "job", path: "/n/default/q/emails/j/full"},
 	{name: "job-dead", path: "/n/default/q/emails/j/job-1"},
+	{name: "job-blocked", path: "/n/lanes/q/orders/j/third"},
 	{name: "job-error", path: "/n/default/q/emails/j/none", failing: true},
 	{
 		name: "ask-delete", path: "/n/default/q/emails/dead?select=all",

@@ -264,6 +264,7 @@ type Queue struct {
 	// Sum states whether the counters account for every job.
 	Sum      Number
 	Settings []Field
+	Why      []Fact
 	Buttons  []Button
 	// Push is the URL of the form of a new job, "" if the session cannot push.
 	Push render.Path
@@ -330,6 +331,7 @@ type Job struct {
 	Queue   Link
 	State   Link
 	ID      string
+	Why     []Why
 	Fields  []Field
 	Headers []Field
 	Error   string
@@ -340,6 +342,19 @@ type Job struct {
 	Buttons []Button
 	// Copy is the URL of the form with a copy of the job, "" if the session cannot push.
 	Copy render.Path
+}
+
+// Why has the facts that hold a job of a state back. Job is set if it is not the job of the page.
+type Why struct {
+	Job   Link
+	State string
+	Facts []Fact
+}
+
+// Fact is one of them as a sentence, with links to what it names.
+type Fact struct {
+	Code, Text string
+	Links      []Link
 }
 
 // Text is a part of a body or a result.

@@ -3,13 +3,12 @@ package cli
 import (
 	"context"
 	"errors"
-	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/why"
 	"github.com/dulymq/duly/internal/wire"
 )
 
@@ -77,121 +76,7 @@ func (p *printer) facts(id string, x contract.Explanation) {
 
 	var cells []cell
 	for i := range x.Facts {
-		cells = append(cells, txt(string(x.Facts[i].Code)), txt(factText(&x.Facts[i], x.Now)))
+		cells = append(cells, txt(string(x.Facts[i].Code)), txt(why.Sentence(&x.Facts[i], momentText(x.Facts[i].At, x.Now))))
 	}
 	p.pairs(cells...)
-}
-
-// factText returns the sentence for a fact. It has the moment of its change, or says that none is known.
-func factText(f *contract.Fact, now time.Time) string {
-	at := momentText(f.At, now)
-	text := factPhrase(f, at)
-	if at == "" {
-		text += "; no moment is known"
-	}
-	return text
-}
-
-// factPhrase returns the sentence for a fact. at is empty if its moment is not known.
-func factPhrase(f *contract.Fact, at string) string {
-	switch f.Code {
-	case contract.FactDelayed:
-		return delayedPhrase(f, at)
-	case contract.FactPaused:
-		return "the queue is paused until somebody resumes it"
-	case contract.FactMaxLeased:
-		return fmt.Sprintf("%d of %d leases are in use", f.Used, f.Limit) + until("; the next one ends", at)
-	case contract.FactRate:
-		return "the rate has no token" + until("; the next one comes", at)
-	case contract.FactClosed:
-		return "the queue is closed" + until(" until", at) + because(f.Cause)
-	case contract.FactProbing:
-		return "the queue waits for the end of its probe" + until(", job "+f.Holder.ID+", whose lease ends", at)
-	case contract.FactBlocked:
-		return blockedPhrase(f, at)
-	case contract.FactBehind:
-		return jobsBefore(f, "ready job")
-	case contract.FactLeased:
-		return "the job is leased" + until(" until", at)
-	case contract.FactStepPending:
-		return "the engine has yet to move the job" + until(", since", at)
-	case contract.FactExpires:
-		return "the job expires" + until("", at)
-	case contract.FactDead:
-		return "the job is dead" + until(" since", at) + failedTries(f) + because(f.Cause)
-	case contract.FactDone:
-		return "the job is done" + until(" since", at)
-	case contract.FactMerging:
-		return mergingPhrase(f, at)
-	case contract.FactMoving:
-		return "the namespace moves; the old pool is served first and has " + plural(int64(f.Count), "job") + " of the queue"
-	}
-	// A newer server may have more facts.
-	return "see a newer duly" + until("; it names the moment", at)
-}
-
-// until returns words and a moment, or "" if no moment is known.
-func until(words, at string) string {
-	if at == "" {
-		return ""
-	}
-	return words + " " + at
-}
-
-func because(cause string) string {
-	if cause == "" {
-		return ""
-	}
-	return ": " + cause
-}
-
-func failedTries(f *contract.Fact) string {
-	if f.Limit == 0 {
-		return ""
-	}
-	return fmt.Sprintf("; %d of %d tries have failed", f.Used, f.Limit)
-}
-
-func delayedPhrase(f *contract.Fact, at string) string {
-	why := "the job waits for a retry or a snooze"
-	switch f.Cause {
-	case contract.DelayedByPush:
-		why = "the job is not due"
-	case contract.DelayedByRetry:
-		why = "the job waits for its next try"
-	case contract.DelayedBySnooze:
-		why = "the job was released and waits"
-	}
-	return why + until(" until", at) + failedTries(f)
-}
-
-func blockedPhrase(f *contract.Fact, at string) string {
-	if f.Holder.ID == "" {
-		return "the job that has its order key has expired; the next step frees the key"
-	}
-	text := fmt.Sprintf("job %s has its order key and is %s", f.Holder.ID, f.Holder.State)
-	return text + until(" until", at) + "; " + jobsBefore(f, "blocked job")
-}
-
-// jobsBefore returns how many jobs of a kind are before the explained one.
-func jobsBefore(f *contract.Fact, kind string) string {
-	verb := "are"
-	if f.Count == 1 {
-		verb = "is"
-	}
-	count := plural(int64(f.Count), kind)
-	switch {
-	case f.More:
-		count = "more than " + count
-	case f.Count == 0:
-		return "no " + kind + " is before this one"
-	}
-	return count + " " + verb + " before this one"
-}
-
-func mergingPhrase(f *contract.Fact, at string) string {
-	if f.Cause != string(duly.MergeReplace) {
-		return "an equal push is merged into this job"
-	}
-	return "an equal push replaces this job" + until(", and postpones it at most until", at)
 }
