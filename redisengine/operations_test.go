@@ -110,6 +110,7 @@ var operations = []operation{
 		_, _ = r.e.Get(r.Context(), damageQueue, r.id("large"))
 		_, _ = r.e.Peek(r.Context(), damageQueue)
 		_, _ = r.e.Stats(r.Context(), damageQueue)
+		_, _ = r.e.Explain(r.Context(), damageQueue, r.id("headed"))
 		_, _ = r.e.Survey(r.Context(), "", duly.PageParams{})
 		_, _ = r.e.List(r.Context(), damageQueue, duly.ListParams{State: duly.StateReady})
 	}, nil},

@@ -55,6 +55,7 @@ end
 -- head_of_key returns the report of the job that holds the order key of a blocked job.
 local function head_of_key(j, state)
   local n = state == 'blocked' and busy_get(j.order)
+  if n and readable_job(n) == nil then return report(n, '', 0, false) end -- the error names the job
   local h = n and load(n)
   return h and report(n, state_now(h) or '', h.at, false) or ''
 end
