@@ -71,6 +71,7 @@ func (s *Server) newDashboard(cfg *Config, observed *observe.Engine) (*dashboard
 		Secure: cfg.Listen.AdminTLS != nil,
 		Origin: cfg.UI.Origin, ReadOnly: cfg.UI.ReadOnly, HideBodies: cfg.UI.HideBodies, Label: cfg.UI.Label, Color: cfg.UI.Color,
 		History: history, Facts: facts, CheckDestination: s.push.checkDestination, Scheduler: scheduler,
+		Targeted: s.refreshBridges,
 	})
 }
 

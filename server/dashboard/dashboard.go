@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -57,6 +58,8 @@ type Config struct {
 	Scheduler duly.Scheduler
 	// CheckDestination returns an error for a URL that no job may be sent to. Nil permits every URL.
 	CheckDestination func(field, text string) error
+	// Targeted, if set, is called after the configuration of a group's target.
+	Targeted func()
 }
 
 // History configures the history of the charts.
@@ -92,6 +95,8 @@ type Dashboard struct {
 	attention attention.Tracker
 	failures  failures.Tracker
 	streams   streams
+	// saving is held from the review of a request until its end.
+	saving sync.Mutex
 }
 
 // New returns a Dashboard.
@@ -155,7 +160,7 @@ func (d *Dashboard) Routes() []route.Route {
 		d.route("GET", atQueue+"/{state}", auth.Consume, d.jobs),
 		d.route("GET", atQueue+"/j/{id}", auth.Consume, d.job),
 		d.route("", Prefix+"/{rest...}", auth.Open, d.unknown),
-	}, d.actionRoutes(), d.formRoutes(&pushForm))
+	}, d.actionRoutes(), d.formRoutes(&pushForm, &settingsForm))
 
 	d.nav = nil
 	page := func(text, key string, to render.Path, access auth.Access, handler route.Handler) {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -39,6 +40,9 @@ type form struct {
 	open func(d *Dashboard, c *route.Call, t *target, v *view.Form) (url.Values, error)
 	// read checks a request, and returns what it does. done says what has happened.
 	read func(d *Dashboard, t *target, request string) (run func(context.Context) (done string, err error), err error)
+	// review, if set, returns the page that asks before the request runs, nil after its confirmation. Its form has only
+	// the fields that differ from those that the session has seen.
+	review func(d *Dashboard, c *route.Call, t *target, request string, form url.Values) (*view.Confirm, error)
 }
 
 // formRoutes returns the routes of a form.
@@ -72,8 +76,27 @@ func (d *Dashboard) openForm(c *route.Call, f *form, tried url.Values, failed er
 			filled.Set(name, values.Get(name))
 		}
 		values = filled
+		if f.review != nil {
+			v.Seen = filled.Encode()
+		}
+	} else {
+		v.Seen = tried.Get("seen")
+		for name, was := range seen(tried) {
+			if !tried.Has(name) {
+				tried[name] = was
+			}
+		}
 	}
+	f.show(v, values, failed)
+	v.To = t.path(f.at)
+	method, pattern, _ := strings.Cut(f.api, " ")
+	v.Frame = d.frame(c, v.Title)
+	v.Frame.Command, v.Frame.Request = t.fill(f.command), method+" "+string(t.path(pattern))
+	return d.reply(c, status, "form.html", v)
+}
 
+// show adds the fields with their values, and the error of the last try.
+func (f *form) show(v *view.Form, values url.Values, failed error) {
 	problems, hints := map[string]string{}, v.Hints
 	var e *duly.Error
 	if errors.As(failed, &e) {
@@ -84,7 +107,11 @@ func (d *Dashboard) openForm(c *route.Call, f *form, tried url.Values, failed er
 	for _, name := range f.params {
 		v.Fields = append(v.Fields, view.Input{Name: name, Value: values.Get(name), Problem: problems[name], Required: true})
 	}
-	v.Fields = append(v.Fields, inputs(f.fields, "")...)
+	for _, in := range inputs(f.fields, "") {
+		if !slices.Contains(v.Without, in.Name) {
+			v.Fields = append(v.Fields, in)
+		}
+	}
 	for i := range v.Fields {
 		in := &v.Fields[i]
 		if in.Problem = problems[in.Name]; !slices.Contains(f.secret, in.Name) {
@@ -104,11 +131,6 @@ func (d *Dashboard) openForm(c *route.Call, f *form, tried url.Values, failed er
 	if failed != nil && (e == nil || len(e.Fields) == 0) {
 		v.Problem = failed.Error()
 	}
-	v.To = t.path(f.at)
-	method, pattern, _ := strings.Cut(f.api, " ")
-	v.Frame = d.frame(c, v.Title)
-	v.Frame.Command, v.Frame.Request = t.fill(f.command), method+" "+string(t.path(pattern))
-	return d.reply(c, status, "form.html", v)
 }
 
 // formLink returns a link to a form, nil if the caller may not send it.
@@ -127,7 +149,7 @@ func inputs(of *wire.Object, prefix string) (list []view.Input) {
 		case f.Kind == wire.Nested:
 			list = append(list, inputs(f.Object, in.Name+".")...)
 			continue
-		case f.Kind == wire.Base64 || f.Kind == wire.NestedOrNone || f.Name == "made":
+		case f.Kind == wire.Base64 || f.Name == "made":
 			continue // another form of a field, and what only clients set
 		case f.Kind == wire.Boolean:
 			in.Options = options("true,false")
@@ -154,12 +176,22 @@ func (d *Dashboard) submit(c *route.Call, f *form) error {
 	if err != nil {
 		return err
 	}
-	t := targetOf(c, values)
+	t, given := targetOf(c, values), maps.Clone(values)
+	maps.DeleteFunc(given, func(name string, now []string) bool { return slices.Equal(now, seen(values)[name]) })
 	var bad contract.BadFields
-	request, _ := json.Marshal(requestOf(f.fields, "", values, &bad)) // texts, numbers and bools always have a JSON form
+	request, _ := json.Marshal(requestOf(f.fields, "", given, &bad)) // texts, numbers and bools always have a JSON form
 	var run func(context.Context) (string, error)
 	if err = bad.Err(); err == nil {
 		run, err = f.read(d, t, string(request))
+	}
+	if err == nil && f.review != nil {
+		// Of two sessions that save at once, the second one sees what the first one has saved.
+		d.saving.Lock()
+		defer d.saving.Unlock()
+		var v *view.Confirm
+		if v, err = f.review(d, c, t, string(request), given); v != nil {
+			return d.reply(c, http.StatusOK, "confirm.html", v)
+		}
 	}
 	if err != nil {
 		return d.openForm(c, f, values, err)
@@ -187,6 +219,12 @@ func (d *Dashboard) submit(c *route.Call, f *form) error {
 	return err
 }
 
+// seen returns the values that a form had when it was shown, as far as it remembers them.
+func seen(form url.Values) url.Values {
+	was, _ := url.ParseQuery(form.Get("seen"))
+	return was
+}
+
 // requestOf returns the request to the API with the fields of a form. A field that is empty is left out.
 func requestOf(of *wire.Object, prefix string, form url.Values, bad *contract.BadFields) map[string]any {
 	object := map[string]any{}
@@ -201,6 +239,9 @@ func requestOf(of *wire.Object, prefix string, form url.Values, bad *contract.Ba
 				object[f.Name] = inner
 			}
 		case value == "":
+		case f.Kind == wire.NestedOrNone && value != "none": // an object with one field
+			inner := f.Object.Fields[0]
+			object[f.Name] = map[string]any{inner.Name: scalar(inner.Kind, value, prefix+f.Name, bad)}
 		case f.Kind == wire.TextMap:
 			texts := map[string]string{}
 			for line := range strings.Lines(value) {

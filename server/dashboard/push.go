@@ -60,7 +60,7 @@ func openPush(d *Dashboard, c *route.Call, t *target, v *view.Form) (url.Values,
 func readPush(d *Dashboard, t *target, request string) (func(context.Context) (string, error), error) {
 	job, err := wire.ReadPushOne(request, t.queue)
 	if err == nil {
-		err = d.checkDestinations(&job)
+		err = d.checkDestinations("callback", job.Callback, job.OnDone, job.OnDead)
 	}
 	if t.back = "job"; err == nil && job.ID != "" {
 		t.ids = []string{job.ID}
@@ -75,13 +75,13 @@ func readPush(d *Dashboard, t *target, request string) (func(context.Context) (s
 	}, err
 }
 
-// checkDestinations returns an error for a job that may not go to one of its destinations.
-func (d *Dashboard) checkDestinations(j *duly.Job) error {
-	for _, at := range [][2]string{{"callback", j.Callback}, {"on_done", j.OnDone}, {"on_dead", j.OnDead}} {
-		if d.cfg.CheckDestination == nil || at[1] == "" {
+// checkDestinations returns an error for the field of a destination that no job may go to: first, on_done or on_dead.
+func (d *Dashboard) checkDestinations(first string, destinations ...string) error {
+	for i, field := range []string{first, "on_done", "on_dead"} {
+		if d.cfg.CheckDestination == nil || destinations[i] == "" {
 			continue
 		}
-		if err := d.cfg.CheckDestination(at[0], at[1]); err != nil {
+		if err := d.cfg.CheckDestination(field, destinations[i]); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
-	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard/view"
 	"github.com/dulymq/duly/server/route"
 )
@@ -133,7 +132,7 @@ func (d *Dashboard) queue(c *route.Call) error {
 	texts := d.numbers(q, &stats, contract.ThrottleOf(config))
 	v := view.Queue{
 		Name: q.Name, Texts: texts, States: states(q, texts, duly.StateNone), Now: d.cfg.Clock.Now(), Stats: &stats,
-		Why: d.whyQueue(q, &config, &stats),
+		Why: d.whyQueue(c, q, &config, &stats),
 		Sum: view.Number{At: len(texts) - 1, Text: texts[len(texts)-1]}, Charts: d.charts(c, q.Name), Spread: d.spread(q),
 		Settings: below("config.", wire.QueueForm.Append(nil, wire.Queue{Config: config})),
 	}
@@ -145,9 +144,7 @@ func (d *Dashboard) queue(c *route.Call) error {
 		name, text = "resume", "Resume"
 	}
 	v.Buttons = append(d.button(c, ofQueue, name, text, ""), d.button(c, ofQueue, "destroy", "Destroy …", "queues")...)
-	if d.can(c, auth.Produce) {
-		v.Push = queuePath(q.Namespace, q.Name, "push")
-	}
+	v.Links = append(d.formLink(c, &pushForm, "Push a job"), d.formLink(c, &settingsForm, "Change the settings")...)
 	v.Frame = also(d.frame(c, q.Name), "stats "+q.Name, fmt.Sprintf("/v1/%s/queues/%s", c.Namespace, q.Name))
 	v.Frame = d.stream(v.Frame, q.Name)
 	v.Frame.Plot = true

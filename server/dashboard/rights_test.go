@@ -39,6 +39,8 @@ var pairs = []pair{
 	{"GET /ui/n/{namespace}/q/{queue}/find", "GET /v1/shop/queues/QUEUE/jobs/ID", duly.StateReady},
 	{"GET /ui/n/{namespace}/q/{queue}/push", `POST /v1/shop/queues/QUEUE/jobs {"body":"x"}`, duly.StateReady},
 	{"POST /ui/n/{namespace}/q/{queue}/push", `POST /v1/shop/queues/QUEUE/jobs {"body":"x"}`, duly.StateReady},
+	{"GET /ui/n/{namespace}/q/{queue}/settings", `PATCH /v1/shop/queues/QUEUE {"max_jobs":10}`, duly.StateReady},
+	{"POST /ui/n/{namespace}/q/{queue}/settings", `PATCH /v1/shop/queues/QUEUE {"max_jobs":10}`, duly.StateReady},
 	{"POST /ui/n/{namespace}/q/{queue}/pause", "POST /v1/shop/queues/QUEUE/pause", duly.StateReady},
 	{"POST /ui/n/{namespace}/q/{queue}/resume", "POST /v1/shop/queues/QUEUE/resume", duly.StateReady},
 	{"POST /ui/n/{namespace}/q/{queue}/destroy", "DELETE /v1/shop/queues/QUEUE", duly.StateReady},
@@ -133,7 +135,9 @@ func (b *browser) visit(p pair) int {
 	case method == "GET":
 		a = b.get(at)
 	default:
-		form := url.Values{"id": {id}, "tries": {"16"}, "once": {id}, "confirmed": {"yes"}, "name": {queue}, "back": {"queues"}}
+		form := url.Values{
+			"id": {id}, "tries": {"16"}, "max_jobs": {"10"}, "once": {id}, "confirmed": {"yes"}, "name": {queue}, "back": {"queues"},
+		}
 		if name != "" {
 			form = url.Values{"once": {id}, "confirmed": {"yes"}, "queue": {queue}, "name": {name}, "spec": {"@daily"}}
 		}

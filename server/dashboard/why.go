@@ -28,24 +28,19 @@ func (d *Dashboard) why(c *route.Call, q duly.QueueRef, j *duly.JobInfo) (list [
 			return nil, err
 		}
 
-		w := view.Why{State: x.State.String()}
+		w := view.Why{State: x.State.String(), Free: !x.Held()}
 		if len(list) > 0 {
 			w.Job = view.Link{Text: id, To: queuePath(q.Namespace, q.Name, "j", id)}
 		}
 		id = ""
-		held := x.State != duly.StateReady
 		for i := range x.Facts {
 			f := &x.Facts[i]
-			w.Facts = append(w.Facts, d.fact(q, f, x.Now))
-			switch f.Code {
-			case contract.FactBlocked:
+			w.Facts = append(w.Facts, d.fact(c, q, f, x.Now))
+			if f.Code == contract.FactBlocked {
 				id = f.Holder.ID
-			case contract.FactBehind, contract.FactExpires, contract.FactMerging:
-			default:
-				held = true
 			}
 		}
-		if !held {
+		if x.State == duly.StateReady {
 			w.Facts = append(w.Facts, d.noConsumer(q)...)
 		}
 		list = append(list, w)
@@ -54,7 +49,7 @@ func (d *Dashboard) why(c *route.Call, q duly.QueueRef, j *duly.JobInfo) (list [
 }
 
 // fact returns the sentence of a fact with links to what it names.
-func (d *Dashboard) fact(q duly.QueueRef, f *contract.Fact, now time.Time) view.Fact {
+func (d *Dashboard) fact(c *route.Call, q duly.QueueRef, f *contract.Fact, now time.Time) view.Fact {
 	f.Cause = failures.FirstLine(f.Cause)
 	text := why.Sentence(f, since(f.At, now))
 	v := view.Fact{Code: string(f.Code), Text: strings.ToUpper(text[:1]) + text[1:] + "."}
@@ -73,7 +68,7 @@ func (d *Dashboard) fact(q duly.QueueRef, f *contract.Fact, now time.Time) view.
 		}
 		link("The queue")
 	case contract.FactMaxLeased, contract.FactRate:
-		link("The queue")
+		v.Links = append(v.Links, d.formLink(c, &settingsForm, "Change the settings")...)
 	case contract.FactBehind:
 		link("Ready jobs", "ready")
 	case contract.FactDead:
@@ -93,7 +88,7 @@ func (d *Dashboard) noConsumer(q duly.QueueRef) (list []view.Fact) {
 }
 
 // whyQueue explains why a queue delivers no jobs, from what its page reads anyway.
-func (d *Dashboard) whyQueue(q duly.QueueRef, config *duly.QueueConfig, s *duly.Stats) (list []view.Fact) {
+func (d *Dashboard) whyQueue(c *route.Call, q duly.QueueRef, config *duly.QueueConfig, s *duly.Stats) (list []view.Fact) {
 	now, factor := d.cfg.Clock.Now(), 1.0
 	if s.Factor > 0 {
 		factor = s.Factor
@@ -113,7 +108,7 @@ func (d *Dashboard) whyQueue(q duly.QueueRef, config *duly.QueueConfig, s *duly.
 		{s.Probing > 0, contract.Fact{Code: contract.FactProbing}},
 	} {
 		if w.holds {
-			list = append(list, d.fact(q, &w.fact, now))
+			list = append(list, d.fact(c, q, &w.fact, now))
 		}
 	}
 

@@ -95,7 +95,7 @@ func TestWhyOfEachState(t *testing.T) {
 	r.configure("mail", duly.QueueConfig{MaxLeased: 1})
 	first, second := r.push(duly.Job{}), r.push(duly.Job{})
 	b := r.login("consume")
-	b.has("/ui/n/shop/q/mail/j/"+first, "Nothing holds it back: the next reserve returns it.")
+	b.has("/ui/n/shop/q/mail/j/"+first, "Nothing holds it back: the next reserve from its shard returns it.")
 	b.has("/ui/n/shop/q/mail/j/"+second, "1 ready job is before this one; no moment is known.", `href="/ui/n/shop/q/mail/ready"`)
 	d := r.reserve("mail")
 	b.has("/ui/n/shop/q/mail/j/"+first, "Why this job is leased", "The job is leased until "+moment(d.LeaseEnd))

@@ -258,6 +258,15 @@ var sessionPages = []shownPage{
 		name: "push-refused", path: "/n/default/q/emails/push", failing: true,
 		open: `document.querySelector('[name=delay]').value = 'soon'; document.querySelector('.push button').click()`,
 	},
+	{name: "settings", path: "/n/default/q/emails/settings"},
+	{
+		name: "settings-ask", path: "/n/default/q/emails/settings",
+		open: `document.querySelector('[name=max_leased]').value = '1'; document.querySelector('.push button').click()`,
+	},
+	{
+		name: "settings-refused", path: "/n/default/q/emails/settings", failing: true,
+		open: `document.querySelector('[name=rate]').value = 'fast'; document.querySelector('.push button').click()`,
+	},
 	{name: "schedules", path: "/n/default/schedules"},
 	{name: "schedules-empty", path: "/n/empty/schedules"},
 	{name: "schedule", path: "/n/default/schedules/emails/nightly"},

@@ -128,6 +128,9 @@ type Confirm struct {
 	Typed, Effect string
 	Sizes         []Field
 	Cancel        render.Path
+	// Notes are the effects of a request, and Hidden the fields of its form.
+	Notes  []string
+	Hidden []Field
 }
 
 // Form is a page with the fields of a request of the API.
@@ -144,9 +147,12 @@ type Form struct {
 	// Problem is what the last try says of no field.
 	Problem string
 	Fields  []Input
-	// Hints replace those of fields. Word is the text of the button.
-	Hints map[string]string
-	Word  string
+	// Hints replace those of fields. Without are fields that are left out. Word is the text of the button.
+	Hints   map[string]string
+	Without []string
+	Word    string
+	// Seen are the values of the fields when the form was shown, "" for a form that need not know them.
+	Seen string
 }
 
 // Input is a field of a form. Hint is what an empty field means, and Help describes the field. Area is set for a long
@@ -266,8 +272,7 @@ type Queue struct {
 	Settings []Field
 	Why      []Fact
 	Buttons  []Button
-	// Push is the URL of the form of a new job, "" if the session cannot push.
-	Push render.Path
+	Links    []Link
 }
 
 // State is the number of jobs of one state.
@@ -344,10 +349,12 @@ type Job struct {
 	Copy render.Path
 }
 
-// Why has the facts that hold a job of a state back. Job is set if it is not the job of the page.
+// Why has the facts about a job in a state. Job is set if it is not the job of the page. Free is set if no fact holds it
+// back.
 type Why struct {
 	Job   Link
 	State string
+	Free  bool
 	Facts []Fact
 }
 
