@@ -15,7 +15,8 @@ func ShardOf(id string, shards int) int {
 	return int(crc32.ChecksumIEEE([]byte(id)) % uint32(shards))
 }
 
-// KeyShard returns the shard of messages with a key, in a topic with that many shards.
+// KeyShard returns the shard of the messages with a key, or of the jobs with an order key, in a topic or a
+// queue with that many shards.
 func KeyShard(key string, shards int) int { return int(duly.KeyPart(key)) % shards }
 
 // MessageShard returns the shard of a message in a topic with this configuration. It returns false

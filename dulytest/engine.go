@@ -40,6 +40,7 @@ type Engine struct {
 	contract.Surveyor
 	contract.Finder
 	contract.Explainer
+	contract.KeyLister
 	contract.CancelWatcher
 	contract.Passer
 	contract.Firer
@@ -63,7 +64,7 @@ func New(t TB) *Engine {
 	m := model.New(model.Config{Clock: c})
 	e := &Engine{
 		Engine: m, Maintainer: m, Registry: m, Watcher: m, Limiter: m, Placer: m, Targeter: m, Surveyor: m,
-		Finder: m, Explainer: m, CancelWatcher: m, Passer: m, Firer: m, topics: m, Clock: c, model: m, tb: t,
+		Finder: m, Explainer: m, KeyLister: m, CancelWatcher: m, Passer: m, Firer: m, topics: m, Clock: c, model: m, tb: t,
 	}
 	if t == nil {
 		e.tb = noTest{}

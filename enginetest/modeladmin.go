@@ -264,6 +264,7 @@ func (lookOp) play(p *pair) {
 		for _, state := range duly.States {
 			p.list(at, state)
 		}
+		p.keys(at, "")
 	}
 	p.queues(duly.DefaultNamespace)
 	p.queues("other")

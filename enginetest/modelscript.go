@@ -180,6 +180,7 @@ var drawn = func() (all []func(t *rapid.T) operation) {
 	add(2, func(t *rapid.T) operation { return deleteOp{drawQueue(t), drawID(t)} })
 	add(2, drawDeleteJobs)
 	add(1, func(t *rapid.T) operation { return getJobsOp{drawQueue(t), drawIDs(t), rapid.Bool().Draw(t, "bodies")} })
+	add(1, func(t *rapid.T) operation { return keysOp{drawQueue(t), of(t, []string{"", "k", "l", "kk", "\n"})} })
 	add(2, func(t *rapid.T) operation { return promoteJobsOp{drawQueue(t), drawIDs(t)} })
 	add(2, func(t *rapid.T) operation { return promoteOp{drawQueue(t), drawID(t)} })
 	add(2, drawExtend)

@@ -108,6 +108,8 @@ type plantedBug struct {
 	info      func(*duly.JobInfo)
 	update    func(*duly.Update)
 	list      func(duly.ListParams, *duly.ListPage)
+	keys      func(contract.KeysParams, *contract.KeyPage)
+	holder    func(*contract.KeyInfo, error) error
 	stats     func(*duly.Stats)
 	fact      func(*contract.Fact)
 	requeue   func(*duly.RequeueParams)
@@ -200,6 +202,33 @@ func plantedBugs() []plantedBug {
 			if f.Code == contract.FactMaxLeased {
 				f.At = time.Time{}
 			}
+		}},
+		{name: "SkipsAKeyAtAPage", keys: func(p contract.KeysParams, page *contract.KeyPage) {
+			if p.Cursor != "" && len(page.Keys) > 0 {
+				page.Keys = page.Keys[1:]
+			}
+		}},
+		{name: "CountsTheHeadAsWaiting", keys: func(_ contract.KeysParams, page *contract.KeyPage) {
+			for i := range page.Keys {
+				page.Keys[i].Waiting++
+			}
+		}},
+		{name: "IgnoresAPrefix", keys: func(p contract.KeysParams, page *contract.KeyPage) {
+			if p.Prefix == "kk" {
+				page.Keys = append(page.Keys, contract.KeyInfo{Key: "k"})
+			}
+		}},
+		{name: "LosesAKeyForWhichNobodyWaits", holder: func(k *contract.KeyInfo, err error) error {
+			if err == nil && k.Waiting == 0 {
+				return contract.NoKey(duly.Q("q"), k.Key)
+			}
+			return err
+		}},
+		{name: "ShowsADelayedHeadAsReady", holder: func(k *contract.KeyInfo, err error) error {
+			if k.Head.State == duly.StateDelayed {
+				k.Head.State = duly.StateReady
+			}
+			return err
 		}},
 		{name: "SwapsTwoResults", pushed: func(r []duly.PushResult) {
 			if len(r) == 3 {
@@ -398,6 +427,22 @@ func (b *buggy) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (d
 		b.bug.list(p, &page)
 	}
 	return page, err
+}
+
+func (b *buggy) Keys(ctx context.Context, q duly.QueueRef, p contract.KeysParams) (contract.KeyPage, error) {
+	page, err := b.Engine.Keys(ctx, q, p)
+	if b.bug.keys != nil {
+		b.bug.keys(p, &page)
+	}
+	return page, err
+}
+
+func (b *buggy) Holder(ctx context.Context, q duly.QueueRef, key string) (contract.KeyInfo, error) {
+	info, err := b.Engine.Holder(ctx, q, key)
+	if b.bug.holder != nil {
+		err = b.bug.holder(&info, err)
+	}
+	return info, err
 }
 
 func (b *buggy) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error) {

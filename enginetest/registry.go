@@ -51,6 +51,7 @@ func subjects() []subject {
 		{"Inspect", inspectTests()},
 		{"Find", findTests()},
 		{"Explain", explainTests()},
+		{"Keys", keysTests()},
 		{"Stats", slices.Concat(statsTests(), rateStatsTests())},
 		{"List", listTests()},
 		{"ListNewest", listNewestTests()},

@@ -290,6 +290,28 @@ func (e *sharded) Explain(ctx context.Context, q duly.QueueRef, id string) (cont
 	return x, err
 }
 
+// Keys implements contract.KeyLister. A longer prefix than a key may match the alias of the key, so such keys
+// are left out.
+func (e *sharded) Keys(ctx context.Context, q duly.QueueRef, p contract.KeysParams) (contract.KeyPage, error) {
+	page, err := contract.KeyListerOf(e.Engine).Keys(ctx, q, p)
+	for i := range page.Keys {
+		e.restoreKey(&page.Keys[i])
+	}
+	page.Keys = slices.DeleteFunc(page.Keys, func(k contract.KeyInfo) bool { return !strings.HasPrefix(k.Key, p.Prefix) })
+	return page, err
+}
+
+// Holder implements contract.KeyLister.
+func (e *sharded) Holder(ctx context.Context, q duly.QueueRef, key string) (contract.KeyInfo, error) {
+	info, err := contract.KeyListerOf(e.Engine).Holder(ctx, q, e.key(key))
+	e.restoreKey(&info)
+	return info, err
+}
+
+func (f *aliases) restoreKey(k *contract.KeyInfo) {
+	k.Key, k.Head.ID = f.original(k.Key), f.original(k.Head.ID)
+}
+
 // aliasesOf returns an ID and its aliases in all queues of a namespace.
 func (f *aliases) aliasesOf(namespace, id string) []string {
 	f.mu.Lock()

@@ -29,6 +29,7 @@ func shardTests() []test {
 		{"AreListedInOrder", []string{"C4.49", "C4.51", "C4.52"}, Options{}, shardsListed},
 		{"NewestReversesEachShard", []string{"C4.112", "C4.113", "C4.116"}, Options{}, shardsReversed},
 		{"BeginAtTheMomentAfterAFullPage", []string{"C4.113", "C4.7"}, Options{}, shardsFromAfterBytes},
+		{"OrderKeysAreListedShardByShard", []string{"C4.141", "C4.143"}, Options{}, shardsKeys},
 		{"ShareTheByteLimitOfACall", []string{"C4.7"}, Options{}, shardsBytes},
 		{"StepReportsMoreIfOneShardHasMore", []string{"C4.73"}, Options{}, shardsStep},
 		{"AddUpInStats", []string{"C4.56", "C4.57", "C4.58"}, Options{}, shardsStats},

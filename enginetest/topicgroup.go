@@ -285,6 +285,10 @@ func groupRefuses(s *scene) {
 		s.names("promote", g.Engine.Promote(g.ctx, g.ref(), id), duly.CodeInvalid, "queue")
 		_, err := g.Engine.Peek(g.ctx, g.ref())
 		s.names("peek", err, duly.CodeInvalid, "queue")
+		_, err = g.keyLister().Keys(g.ctx, g.ref(), contract.KeysParams{})
+		s.names("keys", err, duly.CodeInvalid, "queue")
+		_, err = g.keyLister().Holder(g.ctx, g.ref(), "k")
+		s.names("holder", err, duly.CodeInvalid, "queue")
 		for field, patch := range map[string]duly.QueueConfig{
 			"shards": {Shards: 2}, "defaults.ttl": {Defaults: duly.Defaults{TTL: time.Hour}},
 			"defaults.retain": {Defaults: duly.Defaults{Retain: time.Hour}},

@@ -35,6 +35,7 @@ var (
 	_ contract.Surveyor   = (*Engine)(nil)
 	_ contract.Finder     = (*Engine)(nil)
 	_ contract.Explainer  = (*Engine)(nil)
+	_ contract.KeyLister  = (*Engine)(nil)
 	_ contract.Namespacer = (*Engine)(nil)
 )
 

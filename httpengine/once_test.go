@@ -116,6 +116,14 @@ func TestCloseWaitsForCalls(t *testing.T) {
 			_, err := e.Find(ctx, "", "x")
 			return err
 		},
+		"keys": func(ctx context.Context, e *httpengine.Engine) error {
+			_, err := e.Keys(ctx, q, contract.KeysParams{})
+			return err
+		},
+		"holder": func(ctx context.Context, e *httpengine.Engine) error {
+			_, err := e.Holder(ctx, q, "k")
+			return err
+		},
 		"survey": func(ctx context.Context, e *httpengine.Engine) error {
 			_, err := e.Survey(ctx, "", duly.PageParams{})
 			return err

@@ -112,6 +112,16 @@ func (t *tracedEngine) Explain(ctx context.Context, q duly.QueueRef, id string) 
 	return contract.ExplainerOf(t.Engine).Explain(ctx, q, id)
 }
 
+// Keys implements contract.KeyLister, if the engine does.
+func (t *tracedEngine) Keys(ctx context.Context, q duly.QueueRef, p contract.KeysParams) (contract.KeyPage, error) {
+	return contract.KeyListerOf(t.Engine).Keys(ctx, q, p)
+}
+
+// Holder implements contract.KeyLister, if the engine does.
+func (t *tracedEngine) Holder(ctx context.Context, q duly.QueueRef, key string) (contract.KeyInfo, error) {
+	return contract.KeyListerOf(t.Engine).Holder(ctx, q, key)
+}
+
 // isUntraced reports whether a job has no trace context.
 func isUntraced(j duly.Job) bool {
 	for name := range j.Headers {

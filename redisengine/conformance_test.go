@@ -101,7 +101,7 @@ func TestConformanceByEval(t *testing.T) {
 	case testing.Short():
 		s.Subjects = []string{"Reserve", "Settle"}
 	case !long():
-		s.Subjects = []string{"Push", "Reserve", "Settle", "Slow", "Adapt", "OrderKey", "Merge", "Requeue", "Explain",
+		s.Subjects = []string{"Push", "Reserve", "Settle", "Slow", "Adapt", "OrderKey", "Merge", "Requeue", "Explain", "Keys",
 			"Maintenance", "TokenLimits", "TopicReserve", "TopicSettle", "TopicOrder", "ScheduleFire", "ScheduleWake"}
 	}
 	s.Run(t)
@@ -124,8 +124,8 @@ func TestClusterConformance(t *testing.T) {
 	case testing.Short():
 		s.Subjects = []string{"Shards", "Concurrency"}
 	case !long():
-		s.Subjects = []string{"Shards", "Batch", "Suspect", "Limits", "Merge", "Order", "OrderKey", "Explain", "Maintenance", "Slow",
-			"Adapt", "Concurrency"}
+		s.Subjects = []string{"Shards", "Batch", "Suspect", "Limits", "Merge", "Order", "OrderKey", "Explain", "Keys",
+			"Maintenance", "Slow", "Adapt", "Concurrency"}
 	}
 	neverAcrossSlots(t)
 	s.Run(t)

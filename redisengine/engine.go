@@ -65,6 +65,7 @@ var (
 	_ contract.Surveyor      = (*Engine)(nil)
 	_ contract.Finder        = (*Engine)(nil)
 	_ contract.Explainer     = (*Engine)(nil)
+	_ contract.KeyLister     = (*Engine)(nil)
 	_ contract.CancelWatcher = (*Engine)(nil)
 	_ contract.Passer        = (*Engine)(nil)
 	_ contract.Topics        = (*Engine)(nil)

@@ -113,6 +113,8 @@ var operations = []operation{
 		_, _ = r.e.Explain(r.Context(), damageQueue, r.id("headed"))
 		_, _ = r.e.Survey(r.Context(), "", duly.PageParams{})
 		_, _ = r.e.List(r.Context(), damageQueue, duly.ListParams{State: duly.StateReady})
+		_, _ = r.e.Keys(r.Context(), damageQueue, contract.KeysParams{})
+		_, _ = r.e.Holder(r.Context(), damageQueue, "key")
 	}, nil},
 }
 

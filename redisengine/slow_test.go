@@ -146,6 +146,13 @@ func (s *stopwatch) useEverything() {
 			}
 		}
 	}
+	for _, prefix := range []string{"", "k", "k1", strings.Repeat("k", 100)} {
+		_, err := s.e.Keys(ctx, q, contract.KeysParams{Prefix: prefix, PageParams: duly.PageParams{Limit: duly.MaxBatch}})
+		must(s, err)
+	}
+	if _, err := s.e.Holder(ctx, q, "k1"); err != nil && !errors.Is(err, duly.ErrNotFound) {
+		s.Fatal(err)
+	}
 	id := duly.NewNumber().String()
 	s.push(duly.Job{ID: id, Made: true, Delay: time.Hour})
 	_, err := s.e.Get(ctx, q, id)

@@ -105,7 +105,7 @@ func TestTheOpenAPIDocumentIsComplete(t *testing.T) {
 		}
 	}
 
-	if n != 76 {
+	if n != 77 {
 		t.Errorf("%d routes are described; has one been added or lost?", n)
 	}
 	compare(t, "testdata/openapi.json", indent(t, a.body))
@@ -357,8 +357,8 @@ func TestDocsPageIsCompleteAndLoadsNothing(t *testing.T) {
 var volatile = regexp.MustCompile(`:0:[0-9A-Z]{26}:|"next":"[^"]+"`)
 
 // C14.1, C14.6, C14.7, C14.11, C14.13, C14.16, C14.17, C14.18, C14.19, C14.20,
-// C14.22, C14.23, C14.60, C14.62, C14.63, C14.64, C14.70: requests and answers of a queue's life, in the forms that
-// clients get.
+// C14.22, C14.23, C14.60, C14.62, C14.63, C14.64, C14.70, C14.80: requests and answers of a queue's life, in the
+// forms that clients get.
 func TestEveryRouteHasItsDocumentedForm(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
@@ -400,6 +400,11 @@ func TestEveryRouteHasItsDocumentedForm(t *testing.T) {
 		`GET /jobs/b`, `GET /jobs/x`, `GET /jobs/a%20b`,
 		`GET /queues/mail/jobs/b/why`, `GET /queues/mail/jobs/x/why`, `GET /queues/mail/jobs/a%20b/why`,
 		`GET /queues/t@g/jobs/b/why`,
+		`POST /push {"jobs":[{"queue":"keys","id":"k1","order_key":"k"},{"queue":"keys","id":"k2","order_key":"k"},` +
+			`{"queue":"keys","id":"k3","order_key":"held"}]}`,
+		`GET /queues/keys/keys`, `GET /queues/keys/keys?prefix=x`, `GET /queues/keys/keys?key=held`,
+		`GET /queues/keys/keys?key=none`, `GET /queues/keys/keys?key=k&prefix=k&limit=1001`,
+		`GET /queues/keys/keys?prefix=%0A`, `DELETE /queues/keys`,
 		`POST /queues/mail/jobs/get {"ids":["c","x","a b"],"bodies":true}`, `POST /queues/mail/jobs/get {"ids":["c"]}`,
 		`POST /queues/mail/jobs/get {"ids":[]}`,
 		`POST /queues/mail/jobs/promote {"ids":["c","x","a b"]}`, `POST /queues/mail/jobs/promote {}`,

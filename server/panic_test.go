@@ -50,6 +50,12 @@ func (e *failing) Peek(context.Context, duly.QueueRef) (duly.JobInfo, error) {
 func (e *failing) List(context.Context, duly.QueueRef, duly.ListParams) (duly.ListPage, error) {
 	return duly.ListPage{}, e.fail()
 }
+func (e *failing) Keys(context.Context, duly.QueueRef, contract.KeysParams) (contract.KeyPage, error) {
+	return contract.KeyPage{}, e.fail()
+}
+func (e *failing) Holder(context.Context, duly.QueueRef, string) (contract.KeyInfo, error) {
+	return contract.KeyInfo{}, e.fail()
+}
 func (e *failing) Queues(context.Context, string, duly.PageParams) (duly.NamePage, error) {
 	return duly.NamePage{}, e.fail()
 }

@@ -89,7 +89,8 @@ func TestRightsMatchContract(t *testing.T) {
 			want = rightOfPush(r.Method, path)
 		case strings.HasPrefix(path, "/topics"):
 			want = rightOfTopics(r.Method, path)
-		case strings.HasPrefix(path, "/queues/{queue}/jobs") || path == "/queues/{queue}/peek":
+		case strings.HasPrefix(path, "/queues/{queue}/jobs") || path == "/queues/{queue}/peek" ||
+			path == "/queues/{queue}/keys":
 			if want = auth.Produce; r.Method == "GET" || strings.HasSuffix(path, "/jobs/get") {
 				want = auth.Consume
 			}

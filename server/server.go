@@ -161,8 +161,9 @@ func (s *Server) mount(cfg *Config, observed *observe.Engine, topics contract.To
 	scheduler, _ := bare.(duly.Scheduler)
 	api := native.New(native.Config{
 		Engine: cfg.Engine, Poll: polls, Clock: cfg.Clock, Surveyor: contract.SurveyorOf(bare),
-		Finder: contract.FinderOf(bare), Explainer: contract.ExplainerOf(bare), Removed: s.removed,
-		Topics: cfg.Metrics.Topics(topics), Scheduler: scheduler, Stepper: cfg.Store.Maintainer, Polling: cfg.Metrics.Polling,
+		Finder: contract.FinderOf(bare), Explainer: contract.ExplainerOf(bare), Keys: contract.KeyListerOf(bare),
+		Removed: s.removed,
+		Topics:  cfg.Metrics.Topics(topics), Scheduler: scheduler, Stepper: cfg.Store.Maintainer, Polling: cfg.Metrics.Polling,
 		Targeted: s.refreshBridges, CheckDestination: s.push.checkDestination, Push: s.push.routes(),
 	})
 	gatherer := s.gatherer(compatible)

@@ -26,6 +26,7 @@ var (
 	_ contract.Explainer     = (*Engine)(nil)
 	_ contract.Firer         = (*Engine)(nil)
 	_ contract.Inspector     = (*Engine)(nil)
+	_ contract.KeyLister     = (*Engine)(nil)
 	_ contract.Limiter       = (*Engine)(nil)
 	_ contract.Maintainer    = (*Engine)(nil)
 	_ contract.Operator      = (*Engine)(nil)

@@ -39,7 +39,7 @@ type Config struct {
 
 // Engine is the model. It implements contract.Engine, contract.Maintainer,
 // contract.Registry, contract.Placer, contract.Surveyor, contract.Finder, contract.Explainer,
-// contract.Watcher, contract.Limiter, contract.Topics and contract.Firer.
+// contract.KeyLister, contract.Watcher, contract.Limiter, contract.Topics and contract.Firer.
 type Engine struct {
 	cfg    Config
 	mu     sync.Mutex
@@ -78,6 +78,7 @@ var (
 	_ contract.Surveyor   = (*Engine)(nil)
 	_ contract.Finder     = (*Engine)(nil)
 	_ contract.Explainer  = (*Engine)(nil)
+	_ contract.KeyLister  = (*Engine)(nil)
 	_ contract.Watcher    = (*Engine)(nil)
 	_ contract.Limiter    = (*Engine)(nil)
 	_ contract.Topics     = (*Engine)(nil)

@@ -93,6 +93,8 @@ func answers() []message {
 		{"jobs", AppendJobs(nil, duly.ListPage{Jobs: []duly.JobInfo{info}, Next: "c"}, true), readsFor(ReadJobs)},
 		{"found", FoundForm.Append(nil, contract.Found{Jobs: []duly.JobInfo{info}, More: true}), readsFor(ReadFound)},
 		{"explanation", ExplainForm.Append(nil, fullExplanation()), reads(ExplainForm.ReadAnswer)},
+		{"keys", KeysForm.Append(nil, contract.KeyPage{Next: "c", Keys: []contract.KeyInfo{{Key: "k", Waiting: 1,
+			Head: contract.KeyHead{ID: "a", State: duly.StateReady, Due: when}, FirstDue: when}}}), reads(KeysForm.ReadAnswer)},
 		{"names", AppendNames(nil, "queues", duly.NamePage{Names: []string{"a"}, Next: "b"}),
 			func(text string) (any, error) { return ReadNames(text, "queues") }},
 		{"survey", QueuesForm.Append(nil,

@@ -160,6 +160,15 @@ func TestEveryAnswerSurvivesTheWire(t *testing.T) {
 	read(t, "found", found)(ReadFound(string(FoundForm.Append(nil, found)), "shop"))
 	x := fullExplanation()
 	read(t, "explanation", x)(ExplainForm.ReadAnswer(string(ExplainForm.Append(nil, x))))
+	keys := contract.KeyPage{Next: "c", Keys: []contract.KeyInfo{
+		{Key: "ä\u202e\"", Head: contract.KeyHead{ID: "a", State: duly.StateLeased, Due: when, LeaseEnd: when.Add(time.Second)},
+			Waiting: 1000, More: true, FirstDue: when},
+		{Key: "b", Head: contract.KeyHead{ID: "b", State: duly.StateDelayed, Due: when}}, {Key: "c", Waiting: 1, FirstDue: when},
+	}}
+	read(t, "keys", keys)(KeysForm.ReadAnswer(string(KeysForm.Append(nil, keys))))
+	if n, size := len(KeysForm.Append(nil, keys)), SizeOfKeys(&keys); n > size {
+		t.Errorf("a page of %d bytes has the size %d", n, size)
+	}
 	page.Jobs[0].Body = nil
 	read(t, "jobs without bodies", page)(ReadJobs(string(AppendJobs(nil, page, false)), "shop"))
 	names := duly.NamePage{Names: []string{"a", "b"}, Next: "b"}

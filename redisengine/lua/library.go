@@ -45,7 +45,7 @@ var concerns = []concern{
 		rare: strings.Fields(`
 			version find find_many due_at backoff outcome mark_new pushing forward ulid less behind slice report counters`),
 		scripts: strings.Fields(`
-			push reserve settle extend step get peek list stats explain idle look holding overdue mark
+			push reserve settle extend step get peek list order_keys stats explain idle look holding overdue mark
 			delete promote update requeue purge configure destroy slow`),
 	},
 	{

@@ -182,7 +182,7 @@ func (r *rig) api() http.Handler {
 	api := native.New(native.Config{
 		Engine: r.engine, Poll: polls, Clock: r.clock, Surveyor: contract.SurveyorOf(r.engine),
 		Finder: contract.FinderOf(r.engine), Explainer: contract.ExplainerOf(r.engine), Targeted: func() {},
-		Scheduler: r.dashboard.cfg.Scheduler,
+		Scheduler: r.dashboard.cfg.Scheduler, Keys: contract.KeyListerOf(r.engine),
 	})
 	router := &route.Router{Guard: r.guard, Log: r.logger, Draining: r.t.Context()}
 	return router.Mount(api.Routes())

@@ -362,8 +362,11 @@ var queries = map[string]query{
 		"Default: the whole list."},
 	"order": {"string", "oldest lists each shard in its order, newest in reverse. Bound: oldest or newest. " +
 		"Default: oldest."},
-	"wait":      {"string", "How long to wait for a first message. Bound: 10m. Default: 0s."},
-	"key":       {"string", "The key of the message; it decides the shard. Default: none."},
+	"wait": {"string", "How long to wait for a first message. Bound: 10m. Default: 0s."},
+	"key":  {"string", "The key of the message; it decides the shard. Default: none."},
+	"listOrderKeys key": {"string", "The only order key to return, instead of a page. Not together with prefix, cursor or " +
+		"limit. Bound: 128 bytes. Default: a page."},
+	"prefix":    {"string", "Lists only the order keys that begin with this text. Bound: 128 bytes. Default: all keys."},
 	"version":   {"integer", "The version to delete. Default: any version."},
 	"bodies":    {"boolean", "true adds the bodies and results. Default: false."},
 	"stats":     {"boolean", "true adds each queue's sizes and counters. Default: false."},

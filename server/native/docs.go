@@ -192,6 +192,18 @@ var (
 			`"at":"2030-01-01T01:00:00.000Z","cause":"push"}]}`,
 	}
 
+	listKeysDoc = route.Doc{
+		ID: "listOrderKeys", Summary: "List order keys",
+		Text: "Lists the order keys for which at least one blocked job waits, page by page. Shorter keys come first, then the " +
+			"order is by bytes. A key whose head and waiting jobs do not change during the walk is listed exactly once. " +
+			"With key, the answer has only this key, also if no job waits for it. It is `not_found` if no job holds the key. " +
+			"Groups of topics have no list of order keys.",
+		Answer: wire.KeysForm, Errors: []duly.Code{duly.CodeNotFound, duly.CodeConflict}, ExampleQuery: "?prefix=ada&limit=100",
+		ExampleAnswer: `{"keys":[{"key":"ada","head":{"id":"order:1","state":"leased","due":"2030-01-01T00:00:00.000Z",` +
+			`"lease_end":"2030-01-01T00:00:30.000Z"},"waiting":12,"more":false,"first_due":"2030-01-01T00:00:05.000Z"}],` +
+			`"next":""}`,
+	}
+
 	findJobDoc = route.Doc{
 		ID: "findJob", Summary: "Find a job in all queues",
 		Text: "Several queues may have a job with the same ID. The answer has at most 100 jobs. Groups of topics are " +

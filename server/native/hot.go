@@ -18,11 +18,12 @@ type Config struct {
 	Engine contract.Engine
 	Poll   *poll.Poll
 	Clock  duly.Clock
-	// Surveyor surveys the engine, Finder finds its jobs, and Explainer explains what holds them back.
-	// Removed has the feeds of its removed jobs.
+	// Surveyor surveys the engine, Finder finds its jobs, Explainer explains what holds them back, and
+	// Keys lists its order keys. Removed has the feeds of its removed jobs.
 	Surveyor  contract.Surveyor
 	Finder    contract.Finder
 	Explainer contract.Explainer
+	Keys      contract.KeyLister
 	Removed   *cancelfeed.Feeds
 	// Topics are the topics of the engine, or nil if it has none.
 	Topics contract.Topics

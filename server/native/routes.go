@@ -117,6 +117,10 @@ func (a *API) jobRoutes(maxBody int64) []route.Route {
 		{Method: "GET", Path: one, Access: auth.Consume, Handler: a.job, Doc: getJobDoc},
 		{Method: "GET", Path: one + "/why", Access: auth.Consume, Handler: a.why, Doc: explainJobDoc},
 		{
+			Method: "GET", Path: queue + "/keys", Access: auth.Consume,
+			Query: []string{"prefix", "key", "cursor", "limit"}, Handler: a.keys, Doc: listKeysDoc,
+		},
+		{
 			Method: "GET", Path: "/v1/{namespace}/jobs/{id}", Access: auth.Consume,
 			Handler: a.find, Doc: findJobDoc,
 		},

@@ -77,6 +77,16 @@ func (o *observedEngine) Explain(ctx context.Context, q duly.QueueRef, id string
 	return contract.ExplainerOf(o.Engine).Explain(ctx, q, id)
 }
 
+// Keys implements contract.KeyLister.
+func (o *observedEngine) Keys(ctx context.Context, q duly.QueueRef, p contract.KeysParams) (contract.KeyPage, error) {
+	return contract.KeyListerOf(o.Engine).Keys(ctx, q, p)
+}
+
+// Holder implements contract.KeyLister.
+func (o *observedEngine) Holder(ctx context.Context, q duly.QueueRef, key string) (contract.KeyInfo, error) {
+	return contract.KeyListerOf(o.Engine).Holder(ctx, q, key)
+}
+
 // Pass implements contract.Passer.
 func (o *observedEngine) Pass(ctx context.Context, namespace string, queues []string) {
 	contract.PasserOf(o.Engine).Pass(ctx, namespace, queues)

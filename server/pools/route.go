@@ -14,6 +14,7 @@ var (
 	_ contract.Surveyor  = (*Pools)(nil)
 	_ contract.Finder    = (*Pools)(nil)
 	_ contract.Explainer = (*Pools)(nil)
+	_ contract.KeyLister = (*Pools)(nil)
 	_ contract.Passer    = (*Pools)(nil)
 )
 

@@ -126,3 +126,19 @@ SELECT place FROM jobs INDEXED BY jobs_delayed
 -- name: due_count
 SELECT count(*) FROM jobs INDEXED BY jobs_delayed
  WHERE queue = ?1 AND state = 1 AND place <= ?2;
+
+-- The first blocked job from a place on. A list of order keys goes from key to key with it.
+-- name: blocked_from
+SELECT place, due FROM jobs INDEXED BY jobs_blocked
+ WHERE queue = ?1 AND state = 3 AND place >= ?2 ORDER BY place, number LIMIT 1;
+
+-- The number of blocked jobs between two places, counted to a limit. It reads only the index.
+-- name: blocked_count
+SELECT count(*) FROM (SELECT 1 FROM jobs INDEXED BY jobs_blocked
+                       WHERE queue = ?1 AND state = 3 AND place >= ?2 AND place < ?3 LIMIT ?4);
+
+-- The job that holds an order key, without its body and its texts.
+-- name: head_job
+SELECT j.number, j.state, j.place, j.due, j.pushed, j.ended, j.failures, j.stalls, j.rules, NULL, NULL, NULL
+  FROM heads h CROSS JOIN jobs j
+ WHERE h.queue = ?1 AND h.order_key = ?2 AND j.queue = h.queue AND j.number = h.number;

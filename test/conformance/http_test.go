@@ -54,7 +54,8 @@ func TestHTTPOverSQLiteOnLoopback(t *testing.T) {
 	s := conformance.OnLoopback(openSQLite)
 	if !proctest.Long() {
 		s.Subjects = []string{"Input", "Push", "Job", "Batch", "Reserve", "Wait", "Settle", "Requeue", "Inspect",
-			"Explain", "List", "Update", "Payload", "Cancels", "Errors", "Concurrency", "TopicPublish", "TopicRead", "TopicReserve",
+			"Explain", "Keys", "List", "Update", "Payload", "Cancels", "Errors", "Concurrency", "TopicPublish", "TopicRead",
+			"TopicReserve",
 			"TopicSettle", "SchedulePut", "ScheduleRead", "Slow", "Adapt"}
 	}
 	s.Run(t)

@@ -100,13 +100,15 @@ func (r *reader) serve() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	// The page also shows what its examples do not create: another queue, and a namespace that
-	// moves slowly.
-	shop := duly.Job{Namespace: "shop", Queue: "q"}
-	_, err = p.Push(r.t.Context(), []duly.Job{{Queue: "video"}, shop, shop, shop, shop})
-	if err == nil {
-		params := duly.ReserveParams{Namespace: "shop", Queues: []string{"q"}, Max: 1, Lease: time.Hour}
-		_, err = p.Reserve(r.t.Context(), params)
+	// The page also shows what its examples do not create: another queue, an order key for which a job
+	// waits, and a namespace that moves slowly.
+	shop, ada := duly.Job{Namespace: "shop", Queue: "q"}, duly.Job{Queue: "mail", OrderKey: "ada"}
+	_, err = p.Push(r.t.Context(), []duly.Job{{Queue: "video"}, ada, ada, shop, shop, shop, shop})
+	for namespace, queue := range map[string]string{"": "mail", "shop": "q"} {
+		params := duly.ReserveParams{Namespace: namespace, Queues: []string{queue}, Max: 1, Lease: time.Hour}
+		if err == nil {
+			_, err = p.Reserve(r.t.Context(), params)
+		}
 	}
 	if err != nil {
 		r.t.Fatal(err)

@@ -153,6 +153,16 @@ func (n near) Explain(ctx context.Context, q duly.QueueRef, id string) (contract
 	return contract.ExplainerOf(n.Engine).Explain(ctx, q, id)
 }
 
+// Keys implements contract.KeyLister.
+func (n near) Keys(ctx context.Context, q duly.QueueRef, p contract.KeysParams) (contract.KeyPage, error) {
+	return contract.KeyListerOf(n.Engine).Keys(ctx, q, p)
+}
+
+// Holder implements contract.KeyLister.
+func (n near) Holder(ctx context.Context, q duly.QueueRef, key string) (contract.KeyInfo, error) {
+	return contract.KeyListerOf(n.Engine).Holder(ctx, q, key)
+}
+
 // WatchCancels implements contract.CancelWatcher.
 func (n near) WatchCancels(ctx context.Context, namespace string, w contract.CancelWatch) error {
 	return n.Engine.(contract.CancelWatcher).WatchCancels(ctx, namespace, w)
@@ -193,6 +203,16 @@ func (f far) Find(ctx context.Context, namespace, id string) (contract.Found, er
 // Explain implements contract.Explainer.
 func (f far) Explain(ctx context.Context, q duly.QueueRef, id string) (contract.Explanation, error) {
 	return contract.ExplainerOf(f.Engine).Explain(ctx, q, id)
+}
+
+// Keys implements contract.KeyLister.
+func (f far) Keys(ctx context.Context, q duly.QueueRef, p contract.KeysParams) (contract.KeyPage, error) {
+	return contract.KeyListerOf(f.Engine).Keys(ctx, q, p)
+}
+
+// Holder implements contract.KeyLister.
+func (f far) Holder(ctx context.Context, q duly.QueueRef, key string) (contract.KeyInfo, error) {
+	return contract.KeyListerOf(f.Engine).Holder(ctx, q, key)
 }
 
 // WatchCancels implements contract.CancelWatcher.

@@ -68,6 +68,7 @@ var (
 	ScriptGet       = load("get")
 	ScriptPeek      = load("peek")
 	ScriptList      = load("list")
+	ScriptOrderKeys = load("order_keys")
 	ScriptStats     = load("stats")
 	ScriptExplain   = load("explain")
 	ScriptLook      = load("look")
