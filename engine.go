@@ -94,6 +94,9 @@ type ListParams struct {
 	//
 	// Each page of a list takes the same Newest and From. A cursor is valid in both directions.
 	From time.Time
+	// Key lists only the blocked jobs of this order key, in the order in which they take the key.
+	// It is invalid with other states. Empty means all keys.
+	Key string
 }
 
 // PageParams chooses a page.

@@ -80,6 +80,10 @@ func ValidateList(p *duly.ListParams) error {
 	if !p.From.IsZero() {
 		checkListFrom(p, &f)
 	}
+	if p.Key != "" && p.State != duly.StateBlocked {
+		f.Add("key", "needs the state blocked, because the jobs of other states are not sorted by order key; leave it out")
+	}
+	checkKey(&f, "key", p.Key)
 	return f.Err()
 }
 
@@ -101,6 +105,15 @@ func checkListFrom(p *duly.ListParams, f *BadFields) {
 // invalid.
 func SortedByTime(s duly.State) bool {
 	return s != duly.StateReady && s != duly.StateBlocked
+}
+
+// ListShards returns the range of shards that a list covers. All jobs of an order key are in one shard.
+func ListShards(p *duly.ListParams, shards int) (first, end int) {
+	if p.Key == "" {
+		return 0, shards
+	}
+	first = KeyShard(p.Key, shards)
+	return first, first + 1
 }
 
 // ListBound returns the bound of From in ms. Oldest first, the list begins at the bound. Newest

@@ -28,6 +28,16 @@ func (p *pair) keys(at queueSpec, prefix string) {
 		return keysText(keys), err
 	})
 	for _, key := range []string{"k", "l", "m"} {
+		p.both(fmt.Sprintf("list of the jobs of %s of %s", key, at), func(s side) (string, error) {
+			params := duly.ListParams{State: duly.StateBlocked, Key: p.key(key), PageParams: duly.PageParams{Limit: 1}}
+			jobs, err := p.pages(s, at.ref(), params)
+			if err != nil {
+				return "", err
+			}
+			params.Newest = true
+			newest, err := p.pages(s, at.ref(), params)
+			return infosText(jobs) + "\n newest " + infosText(newest), err
+		})
 		p.both(fmt.Sprintf("holder of %s of %s", key, at), func(s side) (string, error) {
 			info, err := contract.KeyListerOf(s.in(at.ref().Namespace)).Holder(p.ctx, at.ref(), p.key(key))
 			return keyText(info), err

@@ -203,6 +203,11 @@ func plantedBugs() []plantedBug {
 				f.At = time.Time{}
 			}
 		}},
+		{name: "ListsOtherKeys", list: func(p duly.ListParams, page *duly.ListPage) {
+			if p.Key == "l" && len(page.Jobs) == 0 && p.Newest {
+				page.Jobs = append(page.Jobs, duly.JobInfo{Job: duly.Job{ID: "other", OrderKey: "k"}})
+			}
+		}},
 		{name: "SkipsAKeyAtAPage", keys: func(p contract.KeysParams, page *contract.KeyPage) {
 			if p.Cursor != "" && len(page.Keys) > 0 {
 				page.Keys = page.Keys[1:]

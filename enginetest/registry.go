@@ -51,7 +51,7 @@ func subjects() []subject {
 		{"Inspect", inspectTests()},
 		{"Find", findTests()},
 		{"Explain", explainTests()},
-		{"Keys", keysTests()},
+		{"Keys", slices.Concat(keysTests(), listKeyTests())},
 		{"Stats", slices.Concat(statsTests(), rateStatsTests())},
 		{"List", listTests()},
 		{"ListNewest", listNewestTests()},

@@ -352,6 +352,7 @@ func (e *sharded) Peek(ctx context.Context, q duly.QueueRef) (duly.JobInfo, erro
 
 // List implements contract.Inspector.
 func (e *sharded) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
+	p.Key = e.key(p.Key)
 	page, err := e.Engine.List(ctx, q, p)
 	for i := range page.Jobs {
 		e.restoreJob(&page.Jobs[i].Job)

@@ -15,7 +15,7 @@ func topicStatsTests() []test {
 			Options{}, groupCounts},
 		{"TopicCountersMatchItsOperations", []string{"C12.156", "C12.157", "C12.158"}, Options{}, topicCounts},
 		{"OldestNeededIsTheAgeOfTheFloor", []string{"C12.152"}, Options{}, groupOldest},
-		{"ListsAreSortedByState", []string{"C12.7", "C12.159", "C4.112"}, Options{}, groupLists},
+		{"ListsAreSortedByState", []string{"C12.7", "C12.159", "C4.112", "C4.150"}, Options{}, groupLists},
 		{"ListsBeginAtAMoment", []string{"C12.159", "C4.113", "C4.114", "C4.115"}, Options{}, groupListsFrom},
 		{"EveryLeasedMessageIsListed", []string{"C12.159", "C4.51", "C4.116"}, Options{}, groupListsWhole},
 		{"EverySingleDeliveryIsListed", []string{"C12.159", "C4.51", "C4.116"}, Options{}, groupListsSingle},
@@ -184,6 +184,13 @@ func groupLists(s *scene) {
 		s.sameIDs("the "+state.String()+" messages", listedBodies(g.pages(p, nil)), want)
 		p.Newest = true
 		s.sameIDs("the newest "+state.String()+" messages", listedBodies(g.pages(p, nil)), backwards(want))
+	}
+
+	for key, want := range map[string][]string{"a": {"4", "6"}, "b": {"5"}, "kk": {"3"}, "k": nil} {
+		p := duly.ListParams{State: duly.StateBlocked, Key: key, Bodies: true, PageParams: duly.PageParams{Limit: 1}}
+		s.sameIDs("the blocked messages of "+key, listedBodies(g.pages(p, nil)), want)
+		p.Newest = true
+		s.sameIDs("the newest blocked messages of "+key, listedBodies(g.pages(p, nil)), backwards(want))
 	}
 
 	for _, j := range g.list(duly.StateReady) {

@@ -132,6 +132,9 @@ func (e *Engine) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (
 	if !p.From.IsZero() {
 		query.Set("from", p.From.Format(time.RFC3339Nano))
 	}
+	if p.Key != "" {
+		query.Set("key", p.Key)
+	}
 
 	r := request{method: "GET", path: e.queuePath(q) + "/jobs", query: query, max: maxJobs}
 	return fetch(ctx, e.link, r, func(text string) (duly.ListPage, error) {

@@ -32,9 +32,9 @@ func (c *cursor) text(state duly.State) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// further returns the position that comes later in a list of a state other than blocked.
+// further returns the position that comes later in a list.
 func (c cursor) further(o cursor, newest bool) cursor {
-	order := cmp.Or(cmp.Compare(c.at, o.at), bytes.Compare(c.number[:], o.number[:]))
+	order := cmp.Or(cmp.Compare(c.at, o.at), bytes.Compare(c.key, o.key), bytes.Compare(c.number[:], o.number[:]))
 	if c.set && (order > 0) != newest {
 		return c
 	}
@@ -80,6 +80,9 @@ func (e inspectorAPI) List(ctx context.Context, ref duly.QueueRef, p duly.ListPa
 	if at, ok := contract.ListBound(&p); ok {
 		from = from.further(cursor{set: true, at: at}, p.Newest)
 	}
+	if p.Key != "" {
+		from = from.further(cursor{set: true, key: keyPlace(p.Key, p.Newest)}, p.Newest)
+	}
 
 	l := listReader{p: &p, behind: from}
 	if err := e.onLongSnapshot(ctx, ref, l.read); err != nil {
@@ -119,6 +122,10 @@ func (l *listReader) read(t readTx, q *queue, s *readSlice) (more bool, err erro
 		var j job
 		if j.scanJob(rows, q) != nil {
 			continue
+		}
+		// The jobs of another key follow.
+		if l.p.Key != "" && j.OrderKey != l.p.Key {
+			return false, nil
 		}
 		size, err := t.size(&j, rows)
 		// The next step or Reserve counts the message as missed.

@@ -396,22 +396,37 @@ func (q *queue) walk(p *duly.ListParams, after *job, first int) iter.Seq2[int, *
 	if at, ok := contract.ListBound(p); ok {
 		bound = placeAt(at)
 	}
+	if p.Key != "" {
+		bound = boundOfKey(p)
+	}
+	begin, end := contract.ListShards(p, len(q.shards))
+	if first < begin {
+		first, after = begin, nil
+	}
 
 	// A cursor with a shard beyond the last one yields an empty page.
 	return func(yield func(int, *job) bool) {
-		for shard := first; shard < len(q.shards); shard++ {
+		for shard := first; shard < end; shard++ {
 			start := bound
 			set := q.shards[shard].sets[p.State]
 			if shard == first && after != nil {
 				start = set.further(after, bound, p.Newest)
 			}
 			for j := range set.beyond(start, p.Newest) {
-				if !yield(shard, j) {
+				if p.Key != "" && j.OrderKey != p.Key || !yield(shard, j) {
 					return
 				}
 			}
 		}
 	}
+}
+
+// boundOfKey returns a job that sorts before the blocked jobs of a key, in the direction of the list.
+func boundOfKey(p *duly.ListParams) *job {
+	if p.Newest {
+		return behindKey(p.Key)
+	}
+	return &job{Planned: contract.Planned{Job: duly.Job{OrderKey: p.Key, Priority: duly.MaxPriority + 1}}}
 }
 
 // placeAt returns a job that sorts before all jobs of a moment.

@@ -11,6 +11,7 @@
 --         score   the place after which to continue, as the previous page returned it; '' for the beginning
 --         member  likewise; '' is before all members of the score
 --         newest  '1' for the reverse order
+--         only    what the members of one key begin with; '' for all keys
 -- RETURNS {'config', value} | {'behind'}, as in group_get
 --         {'ok', now, more, {message, ...}, score, member}: more is 1 if others follow after that place
 --
@@ -91,6 +92,7 @@ local function set_page(most)
   local set, all = ({ready = ready, delayed = waiting, blocked = blocked, dead = dead})[state], {}
   local got, left = slice(set, most, score, member, back)
   for i = 1, #got, 2 do
+    if string.sub(got[i], 1, #only) ~= only then return all, false end -- the members of other keys follow
     local pos = string.sub(got[i], -11)
     all[#all + 1] = {pos, got[i + 1], state ~= 'dead' and read_message(pos) or nil, nil, got[i]}
   end

@@ -364,6 +364,8 @@ var queries = map[string]query{
 		"Default: oldest."},
 	"wait": {"string", "How long to wait for a first message. Bound: 10m. Default: 0s."},
 	"key":  {"string", "The key of the message; it decides the shard. Default: none."},
+	"listJobs key": {"string", "Lists only the blocked jobs of this order key, in the order in which they take it. " +
+		"Bound: 128 bytes; only blocked. Default: all keys."},
 	"listOrderKeys key": {"string", "The only order key to return, instead of a page. Not together with prefix, cursor or " +
 		"limit. Bound: 128 bytes. Default: a page."},
 	"prefix":    {"string", "Lists only the order keys that begin with this text. Bound: 128 bytes. Default: all keys."},

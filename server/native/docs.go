@@ -161,7 +161,7 @@ var (
 	listJobsDoc = route.Doc{
 		ID: "listJobs", Summary: "List jobs of one state",
 		Text: "Page by page. A job that does not change its state or place during the walk is listed exactly once. " +
-			"Pass the same order and from with each page. A cursor is valid in both orders.",
+			"Pass the same order, from and key with each page. A cursor is valid in both orders.",
 		Answer: wire.JobsForm, ExampleQuery: "?state=ready&limit=1&bodies=true",
 		ExampleAnswer: `{"jobs":[` + exampleInfo + `],"next":""}`,
 	}

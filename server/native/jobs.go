@@ -46,6 +46,7 @@ func readList(c *route.Call) (p duly.ListParams, err error) {
 	f.Take(err)
 	p.Bodies, err = boolParam(c, "bodies")
 	f.Take(err)
+	p.Key = c.Query("key")
 
 	readRange(c, &p, &f)
 	return p, f.Err()

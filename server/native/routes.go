@@ -111,7 +111,7 @@ func (a *API) jobRoutes(maxBody int64) []route.Route {
 	return []route.Route{
 		{
 			Method: "GET", Path: queue + "/jobs", Access: auth.Consume,
-			Query: []string{"state", "cursor", "limit", "bodies", "order", "from"}, Handler: a.jobs, Doc: listJobsDoc,
+			Query: []string{"state", "cursor", "limit", "bodies", "order", "from", "key"}, Handler: a.jobs, Doc: listJobsDoc,
 		},
 		{Method: "GET", Path: queue + "/peek", Access: auth.Consume, Handler: a.peek, Doc: peekJobDoc},
 		{Method: "GET", Path: one, Access: auth.Consume, Handler: a.job, Doc: getJobDoc},

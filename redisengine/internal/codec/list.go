@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"bytes"
 	"strconv"
 
 	"github.com/dulymq/duly"
@@ -8,9 +9,12 @@ import (
 )
 
 // ListStart returns the place after which a list of a shard begins or continues, from the place of
-// its cursor. A script takes it as a score and a member. An empty score is the beginning of the
+// its cursor, its moment or its order key. A script takes it as a score and a member. An empty score is the beginning of the
 // shard. An empty member is before all members of the score.
 func ListStart(p *duly.ListParams, score string, member []byte) (string, []byte) {
+	if p.Key != "" {
+		return blockedStart(p, score, member)
+	}
 	bound, ok := contract.ListBound(p)
 	if !ok {
 		return score, member
@@ -22,6 +26,28 @@ func ListStart(p *duly.ListParams, score string, member []byte) (string, []byte)
 		return score, member
 	}
 	return strconv.FormatInt(bound, 10), nil
+}
+
+// OnlyKey returns what the members of an order key begin with in a set of blocked jobs or messages. It is
+// empty without a key.
+func OnlyKey(key string) string {
+	if key == "" {
+		return ""
+	}
+	return string([]byte{byte(len(key))}) + key
+}
+
+// blockedStart is like ListStart for the jobs of an order key. All scores are 0.
+func blockedStart(p *duly.ListParams, score string, member []byte) (string, []byte) {
+	bound := []byte(OnlyKey(p.Key))
+	if p.Newest {
+		// The first byte of a rank or of a place is below 0xff.
+		bound = append(bound, 0xff)
+	}
+	if after := bytes.Compare(member, bound) > 0; score != "" && after != p.Newest {
+		return score, member
+	}
+	return "0", bound
 }
 
 // Flag returns an argument of a script that is on or off.

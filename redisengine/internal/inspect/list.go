@@ -75,8 +75,12 @@ func (e *Inspector) List(ctx context.Context, ref duly.QueueRef, p duly.ListPara
 			return nil
 		}
 		at, room := from, duly.MaxBatchBytes
+		begin, end := contract.ListShards(&p, len(q.Shards))
+		if at.Shard < begin {
+			at = Cursor{State: p.State, Shard: begin}
+		}
 		for {
-			if at.Shard >= len(q.Shards) {
+			if at.Shard >= end {
 				return nil
 			}
 			jobs, more, err := ListShard(ctx, e.Catalog, q, &at, p, p.Limit-len(page.Jobs), room)
@@ -93,7 +97,7 @@ func (e *Inspector) List(ctx context.Context, ref duly.QueueRef, p duly.ListPara
 				at = Cursor{State: p.State, Shard: at.Shard + 1}
 			}
 			// A page also ends at its byte limit, with more jobs in the same shard.
-			if at.Shard < len(q.Shards) && (more || len(page.Jobs) >= p.Limit) {
+			if at.Shard < end && (more || len(page.Jobs) >= p.Limit) {
 				page.Next = at.String()
 				return nil
 			}
@@ -110,7 +114,7 @@ func ListShard(
 ) (jobs []codec.Listed, more bool, err error) {
 	score, member := codec.ListStart(&p, at.Score, at.Member)
 	r, err := e.Call(ctx, q, q.Shards[at.Shard], store.ScriptList, p.State.String(), strconv.Itoa(most),
-		codec.Flag(p.Bodies), strconv.Itoa(room), score, string(member), codec.Flag(p.Newest))
+		codec.Flag(p.Bodies), strconv.Itoa(room), score, string(member), codec.Flag(p.Newest), codec.OnlyKey(p.Key))
 	if err != nil {
 		return nil, false, err
 	}

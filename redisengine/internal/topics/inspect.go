@@ -426,7 +426,11 @@ func (e *Topics) ListMessages(ctx context.Context, ref duly.QueueRef, p duly.Lis
 		// A retry after a change of the configuration starts the page again.
 		page = duly.ListPage{}
 		at, room := from, duly.MaxBatchBytes
-		for at.Shard < len(q.Shards) {
+		begin, end := contract.ListShards(&p, len(q.Shards))
+		if at.Shard < begin {
+			at = cursor{State: at.State, Shard: begin}
+		}
+		for at.Shard < end {
 			some, more, err := e.listShard(ctx, q, &at, p, p.Limit-len(page.Jobs), room)
 			if err != nil {
 				return err
@@ -439,7 +443,7 @@ func (e *Topics) ListMessages(ctx context.Context, ref duly.QueueRef, p duly.Lis
 				at = cursor{State: at.State, Shard: at.Shard + 1}
 			}
 			// A page also ends at its byte limit, with more messages in the same shard.
-			if at.Shard < len(q.Shards) && (more || len(page.Jobs) >= p.Limit) {
+			if at.Shard < end && (more || len(page.Jobs) >= p.Limit) {
 				page.Next = at.text()
 				return nil
 			}
@@ -455,7 +459,7 @@ func (e *Topics) listShard(
 	s := q.Shards[at.Shard]
 	score, member := codec.ListStart(&p, at.Score, at.Member)
 	r, err := e.CallGroup(ctx, q, s, store.ScriptGroupList, at.State, strconv.Itoa(most), codec.Flag(p.Bodies),
-		strconv.Itoa(room), score, string(member), codec.Flag(p.Newest))
+		strconv.Itoa(room), score, string(member), codec.Flag(p.Newest), codec.OnlyKey(p.Key))
 	if err != nil {
 		return nil, false, err
 	}
