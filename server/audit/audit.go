@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -46,12 +47,15 @@ type Action struct {
 	Jobs []string `json:"jobs,omitempty"`
 	// Request is the ID of the request.
 	Request string `json:"request,omitempty"`
+	// Lasting is the ID of an action that may outlast the process, "" for another. [Log.End] writes its outcome.
+	Lasting string `json:"lasting,omitempty"`
 }
 
 // Outcome is how an action ended.
 type Outcome struct {
-	// Err is the error of the whole action.
-	Err error
+	// Err is the error of the whole action. Result replaces ok.
+	Err    error
+	Result string
 	// Done and Failed count the jobs of the action.
 	Done, Failed int
 }
@@ -100,7 +104,7 @@ func (l *Log) BeginLoose(a Action) (end func(Outcome)) {
 }
 
 func (l *Log) begin(a Action, sync bool) (end func(Outcome), err error) {
-	id := duly.NewNumber().String()
+	id := cmp.Or(a.Lasting, duly.NewNumber().String())
 	for _, text := range []*string{&a.Caller, &a.Remote, &a.Namespace, &a.Queue} {
 		*text = clean(*text)
 	}
@@ -110,13 +114,13 @@ func (l *Log) begin(a Action, sync bool) (end func(Outcome), err error) {
 	}
 	a.Jobs = jobs
 	err = l.note(line{Phase: intent, ID: id, Action: a}, sync)
-	return func(o Outcome) {
-		result := "ok"
-		if o.Err != nil {
-			result = string(duly.CodeOf(o.Err))
-		}
-		l.note(line{Phase: outcome, ID: id, Result: result, Done: o.Done, Failed: o.Failed}, sync)
-	}, err
+	return func(o Outcome) { l.End(id, o, sync) }, err
+}
+
+// End writes the outcome of an action, which an earlier process may have begun if it is a lasting one.
+func (l *Log) End(id string, o Outcome, sync bool) {
+	result := cmp.Or(string(duly.CodeOf(o.Err)), o.Result, "ok")
+	l.note(line{Phase: outcome, ID: id, Result: result, Done: o.Done, Failed: o.Failed}, sync)
 }
 
 // Failed returns the number of lines that could not be written.

@@ -245,3 +245,25 @@ func TestWithoutAFolderOnlyTheProcessLogHasTheLines(t *testing.T) {
 		t.Errorf("the log has %d lines, %d failed", n, r.log.Failed())
 	}
 }
+
+// A start writes no outcome for an action that may outlast the process. The next process ends it.
+func TestLastingActionOutlastsTheProcess(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	if _, err := r.log.Begin(Action{Caller: "account ada", Queue: "mail", Lasting: "OP"}); err != nil {
+		t.Fatal(err)
+	}
+	r.begin("orders")
+	r.restart()
+	r.restart()
+	r.log.End("OP", Outcome{Result: "stopped", Done: 7}, true)
+
+	var got []string
+	for _, l := range r.lines() {
+		got = append(got, fmt.Sprint(l.Phase, " ", l.ID == "OP", " ", l.Lasting != "", " ", l.Result, " ", l.Done))
+	}
+	want := "intent true true  0, intent false false  0, outcome false false unknown 0, outcome true false stopped 7"
+	if text := strings.Join(got, ", "); text != want {
+		t.Errorf("the log has %s, want %s", text, want)
+	}
+}

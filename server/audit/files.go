@@ -63,15 +63,15 @@ func (f *files) append(text []byte, sync bool, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	size, err := size(to)
-	if err == nil && size > 0 && size+int64(len(text)) > maxFile {
+	info, err := to.Stat()
+	if err == nil && info.Size() > 0 && info.Size()+int64(len(text)) > maxFile {
 		to.Close()
 		f.number++
 		f.prune(now)
 		return f.append(text, sync, now)
 	}
 	if err == nil {
-		err = appendTo(to, size, text, sync)
+		err = appendTo(to, info.Size(), text, sync)
 	}
 	return errors.Join(err, to.Close())
 }
@@ -89,14 +89,6 @@ func (f *files) begin() error {
 		_, err = fmt.Sscanf(filepath.Base(old[len(old)-1]), "audit-%d.jsonl", &f.number)
 	}
 	return err
-}
-
-func size(of file) (int64, error) {
-	info, err := of.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
 }
 
 func appendTo(to file, size int64, text []byte, sync bool) error {
@@ -159,8 +151,8 @@ func unfinishedIn(path string, ids []string) ([]string, error) {
 	lines.Buffer(nil, maxFile)
 	for lines.Scan() {
 		var n line
-		if json.Unmarshal(lines.Bytes(), &n) != nil {
-			continue // a part of a line
+		if json.Unmarshal(lines.Bytes(), &n) != nil || n.Lasting != "" {
+			continue // a part of a line, or an action that may continue
 		}
 		if n.Phase == intent {
 			ids = append(ids, n.ID)
