@@ -13,11 +13,13 @@ import (
 
 // parts groups all routes under the headings of the documents.
 func parts(api, admin, health []route.Route) []describe.Part {
-	var jobs, schedules, topics []route.Route
+	var jobs, schedules, topics, operations []route.Route
 	for _, r := range api {
 		switch {
 		case strings.HasPrefix(r.Path, "/v1/{namespace}/topics"):
 			topics = append(topics, r)
+		case strings.HasPrefix(r.Path, "/v1/{namespace}/operations"):
+			operations = append(operations, r)
 		case strings.Contains(r.Path, "/schedules"):
 			schedules = append(schedules, r)
 		default:
@@ -35,6 +37,11 @@ func parts(api, admin, health []route.Route) []describe.Part {
 			Title: "Schedules", Routes: schedules,
 			Text: "On the API's address. A schedule pushes a job into its queue at each tick of an expression. " +
 				"An engine without schedules answers unsupported.",
+		},
+		{
+			Title: "Operations", Routes: operations,
+			Text: "On the API's address. An operation works through many jobs of a queue in the background. It belongs " +
+				"to the server that started it.",
 		},
 		{
 			Title: "Topics", Routes: topics,

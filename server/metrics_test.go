@@ -75,6 +75,7 @@ func (f *fixture) busy() {
 	f.send("GET", "/v1/default/queues", "", "foreign")
 	f.send("POST", "/nowhere/CANARY", "")
 	f.busyPush()
+	f.operate(`{"kind":"promote","queue":"mail","ids":["none"]}`)
 	f.clock.Advance(time.Minute) // makes the survey read the queues again
 }
 

@@ -165,7 +165,9 @@ func failWith(c *Config, fail func() error) {
 // storeRoutes returns the native routes that use the store: all except the route of the hosts.
 func storeRoutes(f *fixture) []route.Route {
 	return slices.DeleteFunc(nativeRoutes(f),
-		func(r route.Route) bool { return strings.HasSuffix(r.Path, "/push/hosts") })
+		func(r route.Route) bool {
+			return strings.HasSuffix(r.Path, "/push/hosts") || strings.Contains(r.Path, "/operations")
+		})
 }
 
 func nativeRoutes(f *fixture) (routes []route.Route) {

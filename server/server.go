@@ -25,6 +25,7 @@ import (
 	"github.com/dulymq/duly/server/metrics"
 	"github.com/dulymq/duly/server/native"
 	"github.com/dulymq/duly/server/observe"
+	"github.com/dulymq/duly/server/operations"
 	"github.com/dulymq/duly/server/poll"
 	"github.com/dulymq/duly/server/route"
 )
@@ -47,6 +48,8 @@ type Server struct {
 	pages *dashboard.Dashboard
 	// audit has what people change.
 	audit *audit.Log
+	// operations are the bulk operations of this server.
+	operations *operations.Manager
 	// removed has the jobs that were removed, for callers that poll for them.
 	removed *cancelfeed.Feeds
 	drain   context.CancelFunc
@@ -99,6 +102,9 @@ func New(cfg Config) (*Server, error) {
 
 	s.router = newRouter(&cfg, s.guard, draining)
 	if s.audit, err = audit.Open(auditConfig(&cfg)); err != nil {
+		return nil, err
+	}
+	if s.operations, err = s.newOperations(&cfg, observed); err != nil {
 		return nil, err
 	}
 	if s.pages, err = s.newDashboard(&cfg, observed); err != nil {
@@ -162,8 +168,8 @@ func (s *Server) mount(cfg *Config, observed *observe.Engine, topics contract.To
 	api := native.New(native.Config{
 		Engine: cfg.Engine, Poll: polls, Clock: cfg.Clock, Surveyor: contract.SurveyorOf(bare),
 		Finder: contract.FinderOf(bare), Explainer: contract.ExplainerOf(bare), Keys: contract.KeyListerOf(bare),
-		Removed: s.removed,
-		Topics:  cfg.Metrics.Topics(topics), Scheduler: scheduler, Stepper: cfg.Store.Maintainer, Polling: cfg.Metrics.Polling,
+		Removed: s.removed, Operations: s.operations,
+		Topics: cfg.Metrics.Topics(topics), Scheduler: scheduler, Stepper: cfg.Store.Maintainer, Polling: cfg.Metrics.Polling,
 		Targeted: s.refreshBridges, CheckDestination: s.push.checkDestination, Push: s.push.routes(),
 	})
 	gatherer := s.gatherer(compatible)
@@ -198,7 +204,9 @@ func (s *Server) refreshBridges() { s.bridges.Refresh() }
 
 // gatherer returns all metrics.
 func (s *Server) gatherer(compatible *lmstfy.API) prometheus.Gatherer {
-	more := []prometheus.Collector{metrics.Panics(s.router.Panics.Load), metrics.LostAuditLines(s.audit.Failed)}
+	more := []prometheus.Collector{
+		metrics.Panics(s.router.Panics.Load), metrics.LostAuditLines(s.audit.Failed), s.operationMetrics(),
+	}
 	if s.cfg.Lmstfy.Mode != LmstfyOff {
 		more = append(more, compatible.Collectors(s.survey)...)
 	}
@@ -299,6 +307,7 @@ func (s *Server) startUpkeep(ctx context.Context, running *sync.WaitGroup) {
 	if s.bridges != nil {
 		running.Go(func() { s.bridges.Run(ctx) })
 	}
+	running.Go(func() { s.operations.Run(ctx) })
 	if s.pages != nil {
 		running.Go(func() { s.pages.Run(ctx) })
 	}

@@ -117,6 +117,13 @@ var (
 	PushTestForm       = Form[contract.PushTest]((*fields).pushTest)
 )
 
+// The forms of bulk operations.
+var (
+	NewOperationForm = Form[contract.NewOperation]((*fields).newOperation)
+	OperationForm    = Form[contract.Operation]((*fields).operation)
+	OperationsForm   = Form[OperationPage]((*fields).operations)
+)
+
 // The forms of the admin address, and of errors.
 var (
 	// CheckForm says whether to repair.

@@ -191,8 +191,8 @@ func Curl(p Part, r *route.Route) string {
 	path := strings.NewReplacer(
 		"/schedules/{name}", "/schedules/nightly", "{name}", "shop", "{namespace}", "default",
 		"{queue}", "mail", "{topic}", "events", "{group}", "mailer",
-		"/tokens/{id}", token, "/delayed/{id}", "/delayed/reminder:7", "{id}/why", "order:3/why", "{id}", "order:2",
-		"{profile}", "profile",
+		"/tokens/{id}", token, "/operations/{id}", "/operations/01J0000000000000000000000E",
+		"/delayed/{id}", "/delayed/reminder:7", "{id}/why", "order:3/why", "{id}", "order:2", "{profile}", "profile",
 		"{receipt}", "mail:0:01J0000000000000000000000B:1",
 	).Replace(r.Path)
 

@@ -161,6 +161,13 @@ var (
 	tokensRefused = define("tokens_refused_total", counter,
 		"Requests that were not admitted, by error code: unauthorized, forbidden, or limited for an address with too "+
 			"many failures.", "code")
+	operationStates = define("operations", gauge,
+		"Bulk operations of this server by state: queued, running, waiting, paused, interrupted, stopped, failed or done.",
+		"state")
+	operationJobs = define("operation_jobs_total", counter,
+		"Jobs that bulk operations of this server have taken, by kind and outcome: done, skipped or failed.",
+		"kind", "outcome")
+
 	auditLost = define("audit_lost_total", counter,
 		"Lines that the audit log could not write. Actions of the dashboard did not run, calls of the API continued.")
 	callsLimited = define("calls_limited_total", counter, "Calls beyond the limit of their token.")

@@ -8,6 +8,7 @@ import (
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/cancelfeed"
+	"github.com/dulymq/duly/server/operations"
 	"github.com/dulymq/duly/server/poll"
 	"github.com/dulymq/duly/server/route"
 )
@@ -38,6 +39,8 @@ type Config struct {
 	Push Push
 	// CheckDestination, if set, returns an error for a URL that may not be called.
 	CheckDestination func(field, destination string) error
+	// Operations are the bulk operations of the server.
+	Operations *operations.Manager
 	// Targeted, if set, is called after the configuration of a group's target.
 	Targeted func()
 }

@@ -29,7 +29,7 @@ func (a *API) Routes() []route.Route {
 	batch := max(one, batchBody)
 	return slices.Concat(
 		a.hotRoutes(batch, one), a.queueRoutes(), a.jobRoutes(one), a.scheduleRoutes(), a.topicRoutes(batch),
-		a.pushRoutes())
+		a.operationRoutes(), a.pushRoutes())
 }
 
 // hotRoutes returns the routes of producers and workers. batch and one are the maximum lengths of
