@@ -23,6 +23,7 @@ func commands(a *app) []section {
 		}},
 		{"Inspect and change:", []*cobra.Command{
 			queuesCommand(a), statsCommand(a), topCommand(a), peekCommand(a), jobsCommand(a), jobCommand(a), deadCommand(a),
+			operationCommand(a),
 			pauseCommand(a), resumeCommand(a), queueCommand(a),
 		}},
 		{"Push jobs by the clock:", []*cobra.Command{scheduleCommand(a)}},
