@@ -43,6 +43,7 @@ func Role(plant Plant) func(args []string) error {
 		account := f.String("account", "", "")
 		trust := f.String("trust", "", "")
 		keys := f.String("push-keys", "", "")
+		data := f.String("data", "", "")
 		if err := f.Parse(args); err != nil {
 			return err
 		}
@@ -57,7 +58,7 @@ func Role(plant Plant) func(args []string) error {
 		defer e.Close()
 
 		c := server.Config{
-			Engine: e, Store: server.StoreOf(e), Listen: server.Listen{Addr: *addr, AdminAddr: "127.0.0.1:0"},
+			Engine: e, Store: server.StoreOf(e), Listen: server.Listen{Addr: *addr, AdminAddr: "127.0.0.1:0", DataDir: *data},
 			DrainDelay: *delay, Logger: log,
 		}
 		if c.Settings, err = settings(*account, *trust); err != nil {
