@@ -2,8 +2,11 @@ package wire
 
 import "github.com/dulymq/duly/contract"
 
-// KeysForm is a page of order keys.
-var KeysForm = Form[contract.KeyPage]((*fields).keyPage)
+// The forms of order keys. KeysForm is a page of them.
+var (
+	KeysForm = Form[contract.KeyPage]((*fields).keyPage)
+	KeyForm  = Form[contract.KeyInfo]((*fields).orderKey)
+)
 
 func (f *fields) keyPage(p *contract.KeyPage) {
 	f.answer("Keys")

@@ -22,9 +22,8 @@ func commands(a *app) []section {
 			reserveCommand(a), ackCommand(a), nackCommand(a), releaseCommand(a), buryCommand(a), extendCommand(a),
 		}},
 		{"Inspect and change:", []*cobra.Command{
-			queuesCommand(a), statsCommand(a), topCommand(a), peekCommand(a), jobsCommand(a), jobCommand(a), deadCommand(a),
-			operationCommand(a),
-			pauseCommand(a), resumeCommand(a), queueCommand(a),
+			queuesCommand(a), statsCommand(a), topCommand(a), peekCommand(a), jobsCommand(a), jobCommand(a), keyCommand(a),
+			deadCommand(a), operationCommand(a), pauseCommand(a), resumeCommand(a), queueCommand(a),
 		}},
 		{"Push jobs by the clock:", []*cobra.Command{scheduleCommand(a)}},
 		{"Publish to consumer groups:", []*cobra.Command{topicCommand(a)}},
