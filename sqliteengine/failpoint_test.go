@@ -79,6 +79,8 @@ var notToured = map[string]string{
 	"group_names":         "readers",
 	"blocked_places":      "readers",
 	"blocked_from":        "readers",
+	"blocked_before":      "readers",
+	"ready_before":        "readers",
 	"blocked_count":       "readers",
 	"head_job":            "readers",
 	"delayed_list":        "readers",
