@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"context"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -8,6 +9,27 @@ import (
 
 // Servers and package httpengine exchange the following types for the administration of HTTP push.
 // An engine stores a [Target] and does not read these types.
+
+// PushTargets manages the targets of a namespace. A server implements it, and so does the HTTP push of package
+// httpengine. No call returns a secret or the value of a header.
+type PushTargets interface {
+	// Targets returns a page of targets, by name, and the cursor of the next page.
+	Targets(ctx context.Context, p duly.PageParams) (targets []PushTarget, next string, err error)
+	// Target returns one target. It returns [duly.ErrNotFound] if there is none.
+	Target(ctx context.Context, name string) (PushTarget, error)
+	// SetTarget creates a target, or replaces its settings.
+	SetTarget(ctx context.Context, name string, s PushTargetSettings) error
+	// DeleteTarget deletes a target. It returns [duly.ErrNotFound] if there is none.
+	DeleteTarget(ctx context.Context, name string) error
+	// EnableTarget enables or disables a target. It returns [duly.ErrNotFound] if there is none.
+	EnableTarget(ctx context.Context, name string, enabled bool) error
+	// RotateSecret gives a target a new secret, or the namespace if name is empty.
+	RotateSecret(ctx context.Context, name string, r PushRotation) error
+	// TestTarget makes the server send a test request to a target.
+	TestTarget(ctx context.Context, name string) (PushTest, error)
+	// Hosts returns the hosts to which the server sends the jobs of the namespace, the most recently used one first.
+	Hosts(ctx context.Context) ([]PushHost, error)
+}
 
 // PushTarget is a target of HTTP push as a server shows it.
 type PushTarget struct {

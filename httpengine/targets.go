@@ -26,6 +26,8 @@ func (p *Push) path(name, below string) string {
 	return base + below
 }
 
+var _ contract.PushTargets = (*Push)(nil)
+
 // get makes a request that changes nothing on the server.
 func get[T any](ctx context.Context, p *Push, r request, read func(string) (T, error)) (none T, err error) {
 	if err := p.engine.begin(""); err != nil {

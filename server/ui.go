@@ -52,13 +52,17 @@ func (s *Server) newDashboard(cfg *Config, observed *observe.Engine) (*dashboard
 	if key == nil {
 		key = session.NewKey()
 	}
-	history := dashboard.History{
+	history := uihistory.Config{
 		Memory: cfg.UI.History, Lateness: cfg.Metrics.Lateness, Bounds: metrics.LatenessBounds(), Log: cfg.Logger,
 	}
 	if cfg.Listen.DataDir != "" {
 		history.Path = filepath.Join(cfg.Listen.DataDir, uihistory.FileName)
 	}
 	scheduler, _ := observed.Engine.(duly.Scheduler)
+	var targets func(namespace string) contract.PushTargets
+	if push := s.push.routes(); push.Targets != nil {
+		targets = push.Of
+	}
 	facts := dashboard.Facts{
 		Calls: cfg.Metrics.Calls, CallBounds: metrics.CallBounds(), Refused: cfg.Metrics.NotStored,
 	}
@@ -70,7 +74,7 @@ func (s *Server) newDashboard(cfg *Config, observed *observe.Engine) (*dashboard
 		Guard: s.guard, Clock: cfg.Clock, Audit: s.audit, Version: cfg.Version, Key: key, Insecure: cfg.UI.Insecure,
 		Secure: cfg.Listen.AdminTLS != nil,
 		Origin: cfg.UI.Origin, ReadOnly: cfg.UI.ReadOnly, HideBodies: cfg.UI.HideBodies, Label: cfg.UI.Label, Color: cfg.UI.Color,
-		History: history, Facts: facts, CheckDestination: s.push.checkDestination, Scheduler: scheduler,
+		History: history, Facts: facts, CheckDestination: s.push.checkDestination, Scheduler: scheduler, Targets: targets,
 		Targeted: s.refreshBridges,
 	})
 }

@@ -28,6 +28,18 @@ func Upcoming(q duly.QueueRef, s *duly.Schedule, after time.Time, n int) (ticks 
 	return ticks
 }
 
+// Passed counts the ticks from one of them until a time, at most a number. It is 0 without a first tick.
+func Passed(s *duly.Schedule, first, until time.Time, most int) (n int) {
+	timing, err := Timing(s)
+	if err != nil || first.IsZero() {
+		return 0
+	}
+	for at, ok := first, true; ok && n < most && !at.After(until); at, ok = timing.Next(at) {
+		n++
+	}
+	return n
+}
+
 // Words describes an expression in words, "" for one that is not valid.
 func Words(spec string) string {
 	e, err := cron.Parse(spec)

@@ -49,6 +49,9 @@ var (
 		atNamespace + "/schedules/{queue}/{name}", ofQueue.api + "/schedules/{name}", "duly schedule", "{queue} {name}",
 		"schedules", auth.Produce,
 	}
+	ofTarget = &kind{
+		atNamespace + "/targets/{name}", "/v1/{namespace}/push/targets/{name}", "duly target", "{name}", "targets", auth.Admin,
+	}
 )
 
 // action is a change that pages offer. It is the same as a route of the API, and needs the right of that route.
@@ -77,7 +80,7 @@ const maxPurged, purgeStep = 10_000, 1000
 const maxSelected = jobsPerPage
 
 // actions lists all changes that pages offer.
-var actions = complete(slices.Concat(queueActions, scheduleActions))
+var actions = complete(slices.Concat(queueActions, scheduleActions, targetActions))
 
 var queueActions = []action{
 	{
@@ -179,14 +182,17 @@ func (t *target) fill(text string) string {
 	if t.group != nil {
 		jobs = "--group " + t.group.Fingerprint
 	}
-	return strings.NewReplacer("{namespace}", t.queue.Namespace, "{queue}", t.queue.Name, "{name}", t.name,
-		"{back}", t.back, "{jobs}", jobs).Replace(text)
+	return t.names(strings.NewReplacer("{back}", t.back, "{jobs}", jobs).Replace(text), func(name string) string { return name })
 }
 
 // path returns the URL of a pattern with the names of the target.
 func (t *target) path(pattern string) render.Path {
-	return render.Path(strings.NewReplacer("{namespace}", url.PathEscape(t.queue.Namespace),
-		"{queue}", url.PathEscape(t.queue.Name), "{name}", url.PathEscape(t.name)).Replace(pattern))
+	return render.Path(t.names(pattern, url.PathEscape))
+}
+
+func (t *target) names(text string, form func(name string) string) string {
+	return strings.NewReplacer("{namespace}", form(t.queue.Namespace), "{queue}", form(t.queue.Name), "{name}", form(t.name)).
+		Replace(text)
 }
 
 // end counts the results of jobs. It returns the error of an action that has changed nothing. A step of a group returns
@@ -331,12 +337,7 @@ func (d *Dashboard) perform(c *route.Call, a *action, t *target, s *session.Sess
 	if a.state {
 		intent.Jobs = []string{"state " + t.back}
 	}
-	end, err := d.begin(intent)
-	if err != nil {
-		return "", err
-	}
-	err = d.run(c.Context(), a, t)
-	end(audit.Outcome{Err: err, Done: t.done, Failed: t.failed})
+	err := d.audited(intent, t, func() error { return d.run(c.Context(), a, t) })
 	if err != nil && (t.group == nil || t.done == 0) {
 		return "", err
 	}
@@ -361,10 +362,21 @@ func (d *Dashboard) begin(a audit.Action) (end func(audit.Outcome), err error) {
 	return end, err
 }
 
+// audited runs something between the two lines of the audit log.
+func (d *Dashboard) audited(intent audit.Action, t *target, run func() error) error {
+	end, err := d.begin(intent)
+	if err != nil {
+		return err
+	}
+	err = run()
+	end(audit.Outcome{Err: err, Done: t.done, Failed: t.failed})
+	return err
+}
+
 // ask shows the confirmation of an action.
 func (d *Dashboard) ask(c *route.Call, a *action, t *target, question, problem string) error {
 	method, pattern, _ := strings.Cut(a.api, " ")
-	v := view.Confirm{Problem: problem, Cancel: t.page(), Effect: a.effect, Button: view.Button{
+	v := view.Confirm{Problem: problem, Cancel: t.page(), Effect: t.fill(a.effect), Button: view.Button{
 		Text: strings.ToUpper(a.name[:1]) + a.name[1:], To: t.path(a.of.at + "/" + a.name), Back: t.back, Once: rand.Text(),
 		IDs: t.ids, Group: t.group,
 	}}
@@ -398,18 +410,6 @@ func (d *Dashboard) ask(c *route.Call, a *action, t *target, question, problem s
 
 // maxSelection bounds the form of an action, in bytes: each ID has a name, and may be escaped.
 const maxSelection = maxForm + maxSelected*(3*duly.MaxID+4)
-
-// selected returns the IDs of a form.
-func selected(form url.Values) ([]string, error) {
-	ids := form["id"]
-	switch {
-	case len(ids) == 0:
-		return nil, contract.Invalid("id", "is missing; select at least one job")
-	case len(ids) > maxSelected:
-		return nil, contract.Invalid("id", "is given %d times, may be given %d times", len(ids), maxSelected)
-	}
-	return ids, nil
-}
 
 // page returns the page after an action.
 func (t *target) page() render.Path {

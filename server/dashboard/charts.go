@@ -15,36 +15,31 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// column is one line of a chart.
-type column struct {
-	name  string
-	value func(p *history.Point) float64
+// lines are the lines of a chart.
+type lines struct {
+	names  []string
+	values func(p *history.Point) []float64
 }
 
 var (
-	flowColumns = []column{
-		{"pushed", func(p *history.Point) float64 { return p.Pushed }},
-		{"acked", func(p *history.Point) float64 { return p.Acked }},
-		{"failed", func(p *history.Point) float64 { return p.Failed }},
-		{"stalled", func(p *history.Point) float64 { return p.Stalled }},
-	}
+	flow = lines{[]string{"pushed", "acked", "failed", "stalled"}, func(p *history.Point) []float64 {
+		return []float64{p.Pushed, p.Acked, p.Failed, p.Stalled}
+	}}
 	// Only a namespace has percentiles. They are of the deliveries through this server.
-	latenessColumns = []column{
-		{"oldest ready job", func(p *history.Point) float64 { return p.Oldest }},
-		{"deliveries p50", func(p *history.Point) float64 { return p.P50 }},
-		{"deliveries p99", func(p *history.Point) float64 { return p.P99 }},
-	}
+	lateness = lines{[]string{"oldest ready job", "deliveries p50", "deliveries p99"}, func(p *history.Point) []float64 {
+		return []float64{p.Oldest, p.P50, p.P99}
+	}}
 )
 
 // charts returns the charts of a namespace, or of one of its queues.
 func (d *Dashboard) charts(c *route.Call, queue string) (v view.Charts) {
 	namespace, chosen := contract.NamespaceOr(c.Namespace), cmp.Or(c.Query("range"), "1h")
-	here, ranges := overviewPath(namespace), history.Ranges
-	lateness := latenessColumns
+	here, ranges := path("n", namespace), history.Ranges
+	late := lateness
 	if queue != "" {
-		here, ranges, lateness = queuePath(namespace, queue), ranges[:len(ranges)-1], lateness[:1]
+		here, ranges, late.names = queuePath(namespace, queue), ranges[:len(ranges)-1], late.names[:1]
 	} else if d.cfg.History.Lateness == nil {
-		lateness = lateness[:1]
+		late.names = late.names[:1]
 	}
 
 	at := ranges[1]
@@ -57,10 +52,11 @@ func (d *Dashboard) charts(c *route.Call, queue string) (v view.Charts) {
 	}
 
 	found := d.history.Chart(namespace, queue, at)
-	late := chart("lateness", "Lateness in seconds", lateness, found.Points, at)
-	late.Log = true
-	v.List = []view.Chart{late, chart("flow", "Jobs per second", flowColumns, found.Points, at)}
-	v.Notes = notes(&found, len(late.Rows))
+	v.List = []view.Chart{
+		chart("lateness", "Lateness in seconds", late, found.Points, at), chart("flow", "Jobs per second", flow, found.Points, at),
+	}
+	v.List[0].Log = true
+	v.Notes = notes(&found, len(v.List[0].Rows))
 	return v
 }
 
@@ -80,10 +76,10 @@ func notes(c *history.Chart, points int) (list []string) {
 }
 
 // chart returns one chart of points.
-func chart(id, title string, columns []column, points []history.Point, r history.Range) view.Chart {
-	v := view.Chart{ID: id, Title: title, Step: seconds(r.Step())}
+func chart(id, title string, l lines, points []history.Point, r history.Range) view.Chart {
+	v := view.Chart{ID: id, Title: title, Label: title, Columns: l.names, Step: int64(r.Step() / time.Second)}
 	if len(points) > 0 {
-		v.From, v.To = unix(points[0].At), unix(points[len(points)-1].At)
+		v.From, v.To = points[0].At.Unix(), points[len(points)-1].At.Unix()
 	}
 	format := "15:04:05"
 	if r.Span > 24*time.Hour {
@@ -94,32 +90,30 @@ func chart(id, title string, columns []column, points []history.Point, r history
 		if !p.Seen {
 			continue
 		}
-		row := view.ChartRow{At: unix(p.At), Time: p.At.Format(format)}
-		for _, c := range columns {
-			row.Values = append(row.Values, figure(c.value(p)))
+		row := view.ChartRow{At: p.At.Unix(), Time: p.At.Format(format)}
+		for _, value := range l.values(p)[:len(l.names)] {
+			row.Values = append(row.Values, figure(value))
 		}
 		v.Rows = append(v.Rows, row)
 	}
-	v.Label = title
-	for _, c := range columns {
-		v.Columns = append(v.Columns, c.name)
-		v.Label += describe(c, points)
+	for i := range l.names {
+		v.Label += l.describe(i, points)
 	}
 	return v
 }
 
 // describe returns the smallest, the largest and the last number of a line.
-func describe(c column, points []history.Point) string {
+func (l *lines) describe(i int, points []history.Point) string {
 	low, high, last := math.Inf(1), math.Inf(-1), math.NaN()
 	for p := range points {
-		if v := c.value(&points[p]); points[p].Seen && !math.IsNaN(v) {
+		if v := l.values(&points[p])[i]; points[p].Seen && !math.IsNaN(v) {
 			low, high, last = min(low, v), max(high, v), v
 		}
 	}
 	if math.IsNaN(last) {
-		return fmt.Sprintf("; %s: nothing", c.name)
+		return fmt.Sprintf("; %s: nothing", l.names[i])
 	}
-	return fmt.Sprintf("; %s: from %s to %s, last %s", c.name, figure(low), figure(high), figure(last))
+	return fmt.Sprintf("; %s: from %s to %s, last %s", l.names[i], figure(low), figure(high), figure(last))
 }
 
 // figure returns a number with at least three digits, "" for none.
@@ -132,10 +126,6 @@ func figure(v float64) string {
 	}
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
-
-func unix(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
-
-func seconds(d time.Duration) string { return strconv.FormatInt(int64(d/time.Second), 10) }
 
 // spread returns the histogram of how late this process delivered a queue's jobs, nil without a delivery.
 func (d *Dashboard) spread(q duly.QueueRef) (list []view.Bar) {

@@ -1,16 +1,13 @@
 package dashboard
 
 import (
-	"cmp"
 	"context"
 	"embed"
-	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
@@ -40,39 +37,24 @@ type Config struct {
 	Version   string
 	// Key seals the cookies.
 	Key []byte
-	// Insecure permits a login over plain HTTP on an address that is not the loopback.
-	Insecure bool
-	// Secure is set if the address has TLS.
-	Secure bool
+	// Insecure permits a login over plain HTTP on an address that is not the loopback. Secure is set if the address has
+	// TLS. ReadOnly refuses every action. HideBodies removes bodies, headers and results from the pages.
+	Insecure, Secure, ReadOnly, HideBodies bool
 	// Origin is the origin at which browsers reach the pages through a proxy, such as https://duly.example.com.
 	Origin string
-	// ReadOnly refuses every action.
-	ReadOnly bool
-	// HideBodies removes bodies, headers and results from the pages.
-	HideBodies bool
 	// Label names the environment on every page. Color is blue, green, orange or red, "" for none.
 	Label, Color string
-	History      History
-	Facts        Facts
+	// History configures the charts. Look and Clock are set here.
+	History history.Config
+	Facts   Facts
 	// Scheduler is nil for an engine without schedules.
 	Scheduler duly.Scheduler
+	// Targets returns the targets of a namespace. It is nil for a server without HTTP push.
+	Targets func(namespace string) contract.PushTargets
 	// CheckDestination returns an error for a URL that no job may be sent to. Nil permits every URL.
 	CheckDestination func(field, text string) error
 	// Targeted, if set, is called after the configuration of a group's target.
 	Targeted func()
-}
-
-// History configures the history of the charts.
-type History struct {
-	// Path is the file of the history, "" for none. Memory bounds it in bytes, default 64 MiB.
-	Path   string
-	Memory int64
-	// Lateness returns how late this process delivered the jobs of a namespace, or of one of its queues: counts by the
-	// buckets of Bounds, and one for longer times. Nil: the pages show no lateness of deliveries.
-	Lateness func(namespace, queue string) []uint64
-	Bounds   []time.Duration
-	// Log is slog's default unless set.
-	Log *slog.Logger
 }
 
 // Dashboard serves the pages.
@@ -101,9 +83,11 @@ type Dashboard struct {
 
 // New returns a Dashboard.
 func New(c Config) (*Dashboard, error) {
-	d := &Dashboard{cfg: c, codes: &session.Codes{Clock: c.Clock}, results: results{clock: c.Clock}}
+	d := &Dashboard{cfg: c, codes: &session.Codes{Clock: c.Clock}, results: results{clock: c.Clock, list: map[string]*result{}},
+		streams: streams{each: map[string]int{}}}
 	d.feed = &feed.Feed{Surveyor: c.Surveyor, Clock: c.Clock}
-	d.history = newHistory(&c, d.feed)
+	c.History.Look, c.History.Clock = d.feed.Look, c.Clock
+	d.history = history.New(c.History)
 	d.failures.Engine, d.failures.Clock = c.Engine, c.Clock
 	d.vitals.facts, d.feed.Seen = c.Facts, d.observe
 	var err error
@@ -129,18 +113,6 @@ func New(c Config) (*Dashboard, error) {
 	return d, err
 }
 
-// newHistory returns the history of the looks of a feed.
-func newHistory(c *Config, f *feed.Feed) *history.History {
-	to := history.Config{
-		Look: f.Look, Clock: c.Clock, Log: cmp.Or(c.History.Log, slog.Default()), Path: c.History.Path,
-		Memory: cmp.Or(c.History.Memory, 64<<20), Bounds: c.History.Bounds,
-	}
-	if c.History.Lateness != nil {
-		to.Lateness = func(namespace string) []uint64 { return c.History.Lateness(namespace, "") }
-	}
-	return history.New(to)
-}
-
 // Run keeps the history until ctx ends. Without a session it makes no call to the engine.
 func (d *Dashboard) Run(ctx context.Context) { d.history.Run(ctx) }
 
@@ -163,23 +135,28 @@ func (d *Dashboard) Routes() []route.Route {
 	}, d.actionRoutes(), d.formRoutes(&pushForm, &settingsForm))
 
 	d.nav = nil
-	page := func(text, key string, to render.Path, access auth.Access, handler route.Handler) {
-		d.nav = append(d.nav, view.Nav{Text: text, Key: key, To: to, Access: access})
-		list = append(list, d.route("GET", atNamespace+string(to), access, handler))
+	page := func(text, key, to string, access auth.Access, handler route.Handler) {
+		d.nav = append(d.nav, view.Nav{Text: text, Key: key, To: render.Path(to), Access: access})
+		list = append(list, d.route("GET", atNamespace+to, access, handler))
 	}
 	page("Overview", "o", "", auth.Either, d.overview)
 	page("Queues", "q", "/queues", auth.Either, d.queues)
 	page("Dead letters", "d", "/dead", auth.Consume, d.dead)
 	if d.has(ofSchedule) {
 		page("Schedules", "s", "/schedules", auth.Either, d.schedules)
-		list = append(list, d.route("GET", ofSchedule.at, auth.Either, d.schedule))
-		list = append(list, d.formRoutes(&scheduleForm)...)
+		list = append(append(list, d.route("GET", ofSchedule.at, auth.Either, d.schedule)), d.formRoutes(&scheduleForm)...)
+	}
+	if d.has(ofTarget) {
+		page("Push targets", "p", "/targets", auth.Produce, d.targets)
+		list = append(append(list, d.route("GET", ofTarget.at, auth.Produce, d.target)), d.formRoutes(&targetForm)...)
 	}
 	return list
 }
 
 // has reports whether the server has a feature.
-func (d *Dashboard) has(of *kind) bool { return of != ofSchedule || d.cfg.Scheduler != nil }
+func (d *Dashboard) has(of *kind) bool {
+	return (of != ofSchedule || d.cfg.Scheduler != nil) && (of != ofTarget || d.cfg.Targets != nil)
+}
 
 // maxForm bounds the form of a login, in bytes.
 const maxForm = 8 << 10

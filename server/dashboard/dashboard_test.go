@@ -20,6 +20,7 @@ import (
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard/session"
 	"github.com/dulymq/duly/server/failures"
+	"github.com/dulymq/duly/server/native"
 	"github.com/dulymq/duly/server/route"
 )
 
@@ -41,6 +42,8 @@ type rig struct {
 	hashes map[string][32]byte
 	routes []route.Route
 
+	targets   native.Push
+	hosts     []contract.PushHost // the gates of HTTP push
 	dashboard *Dashboard
 	logger    *slog.Logger
 	audit     *audit.Log
@@ -79,6 +82,10 @@ func newRigOn(t *testing.T, engine store, fake *clock.Fake, changes ...func(*Con
 		Clock: r.clock, Audit: r.audit, Version: "test", Key: session.NewKey(),
 	}
 	cfg.Scheduler, _ = engine.(duly.Scheduler)
+	if _, ok := engine.(contract.Targeter); ok {
+		r.targets = r.httpPush()
+		cfg.Targets = r.targets.Of
+	}
 	for _, change := range changes {
 		change(&cfg)
 	}

@@ -58,9 +58,10 @@ func (d *Dashboard) groups(c *route.Call, here render.Path, only string, sizes [
 	}
 
 	v := &view.Groups{
-		Table: found.Table(group.Fingerprint), Namespace: namespace, Now: d.cfg.Clock.Now(), Here: here,
+		Table: found.Table(group.Fingerprint), Namespace: namespace, Here: here,
 		From: withQuery(path("n", namespace, "dead"), "queue", only, "fp", group.Fingerprint), Filter: group.Fingerprint,
 	}
+	v.Now = d.cfg.Clock.Now()
 	if v.Table.Group == nil || c.PathValue("queue") == "" {
 		return v, nil
 	}
@@ -81,8 +82,12 @@ func (d *Dashboard) groups(c *route.Call, here render.Path, only string, sizes [
 // the click.
 func (t *target) choose(form url.Values, click time.Time) (err error) {
 	if form.Get("fp") == "" {
-		t.ids, err = selected(form)
-		return err
+		if t.ids = form["id"]; len(t.ids) == 0 {
+			return contract.Invalid("id", "is missing; select at least one job")
+		} else if len(t.ids) > maxSelected {
+			return contract.Invalid("id", "is given %d times, may be given %d times", len(t.ids), maxSelected)
+		}
+		return nil
 	}
 	t.state = duly.StateDead
 	if t.group, err = failures.ParseSelection(form.Get); err == nil && t.group.Before == 0 {

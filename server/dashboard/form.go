@@ -20,7 +20,6 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
-	"github.com/dulymq/duly/server/audit"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard/render"
 	"github.com/dulymq/duly/server/dashboard/view"
@@ -97,7 +96,7 @@ func (d *Dashboard) openForm(c *route.Call, f *form, tried url.Values, failed er
 
 // show adds the fields with their values, and the error of the last try.
 func (f *form) show(v *view.Form, values url.Values, failed error) {
-	problems, hints := map[string]string{}, v.Hints
+	problems := map[string]string{}
 	var e *duly.Error
 	if errors.As(failed, &e) {
 		for _, p := range e.Fields {
@@ -105,22 +104,22 @@ func (f *form) show(v *view.Form, values url.Values, failed error) {
 		}
 	}
 	for _, name := range f.params {
-		v.Fields = append(v.Fields, view.Input{Name: name, Value: values.Get(name), Problem: problems[name], Required: true})
+		v.Inputs = append(v.Inputs, view.Input{Name: name, Value: values.Get(name), Problem: problems[name], Required: true})
 	}
 	for _, in := range inputs(f.fields, "") {
 		if !slices.Contains(v.Without, in.Name) {
-			v.Fields = append(v.Fields, in)
+			v.Inputs = append(v.Inputs, in)
 		}
 	}
-	for i := range v.Fields {
-		in := &v.Fields[i]
+	for i := range v.Inputs {
+		in := &v.Inputs[i]
 		if in.Problem = problems[in.Name]; !slices.Contains(f.secret, in.Name) {
 			in.Value = values.Get(in.Name)
 		}
 		for o := range in.Options {
 			in.Options[o].Current = in.Options[o].Text == in.Value
 		}
-		if hint := hints[in.Name]; hint != "" {
+		if hint := v.Hints[in.Name]; hint != "" {
 			in.Hint = hint
 		}
 		delete(problems, in.Name)
@@ -145,6 +144,7 @@ func (d *Dashboard) formLink(c *route.Call, f *form, text string, params ...stri
 func inputs(of *wire.Object, prefix string) (list []view.Input) {
 	for _, f := range of.Fields {
 		in := view.Input{Name: prefix + f.Name, Required: f.Required, Map: f.Kind == wire.TextMap}
+		enum := reflect.StructTag(f.Keywords).Get("enum")
 		switch {
 		case f.Kind == wire.Nested:
 			list = append(list, inputs(f.Object, in.Name+".")...)
@@ -152,20 +152,14 @@ func inputs(of *wire.Object, prefix string) (list []view.Input) {
 		case f.Kind == wire.Base64 || f.Name == "made":
 			continue // another form of a field, and what only clients set
 		case f.Kind == wire.Boolean:
-			in.Options = options("true,false")
-		case reflect.StructTag(f.Keywords).Get("enum") != "":
-			in.Options = options(reflect.StructTag(f.Keywords).Get("enum"))
+			enum = "true,false"
+		}
+		for _, name := range strings.FieldsFunc(enum, func(r rune) bool { return r == ',' }) {
+			in.Options = append(in.Options, view.Order{Text: name})
 		}
 		in.Help, in.Hint, _ = strings.Cut(f.Doc, " Default: ")
 		in.Hint, in.Area = strings.TrimSuffix(in.Hint, "."), in.Map || f.Name == "body" || f.Name == "ca"
 		list = append(list, in)
-	}
-	return list
-}
-
-func options(names string) (list []view.Order) {
-	for name := range strings.SplitSeq(names, ",") {
-		list = append(list, view.Order{Text: name})
 	}
 	return list
 }
@@ -200,11 +194,10 @@ func (d *Dashboard) submit(c *route.Call, f *form) error {
 	sum := sha256.Sum256(request)
 	mark := fmt.Sprintf("%s %x", values.Get("once"), sum[:8])
 	page, err := d.results.once(values.Get("once"), s.ID+" "+mark, func() (text string, _ render.Path, err error) {
-		end, err := d.begin(d.actionOf(c, f.api, t, &s))
-		if err == nil {
+		err = d.audited(d.actionOf(c, f.api, t, &s), t, func() (err error) {
 			text, err = run(c.Context())
-			end(audit.Outcome{Err: err})
-		}
+			return err
+		})
 		return text, t.page(), err
 	})
 	switch code := duly.CodeOf(err); {

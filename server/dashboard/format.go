@@ -18,7 +18,7 @@ import (
 
 // funcs has the functions of templates.
 var funcs = map[string]any{
-	"path": path, "moment": moment, "ago": distance, "since": since, "line": failures.FirstLine,
+	"path": path, "moment": moment, "ago": distance, "since": since, "duration": view.Duration, "line": failures.FirstLine,
 	"asset": func(hash, name string) render.Path { return path("assets", hash) + render.Path("/"+name) },
 	"group": func(at render.Path, fp string) render.Path { return withQuery(at, "fp", fp) },
 	"live":  func(texts []string, at int) view.Number { return view.Number{At: at, Text: texts[at]} },
@@ -134,8 +134,6 @@ func withQuery(p render.Path, pairs ...string) render.Path {
 	}
 	return p + render.Path("?"+query.Encode())
 }
-
-func overviewPath(namespace string) render.Path { return path("n", namespace) }
 
 // queuePath returns the URL of a queue, or of a page below it.
 func queuePath(namespace, queue string, page ...string) render.Path {

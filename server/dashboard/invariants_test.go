@@ -54,7 +54,7 @@ func (r *rig) pages(jobs map[duly.State][2]string) []string {
 	list := []string{"/ui", "/ui/login", "/ui/login?code=x", "/ui/n/shop", "/ui/n/shop?range=7d", "/ui/n/shop?range=none",
 		"/ui/n/shop/queues", "/ui/n/shop/queues?cursor=bad", "/ui/none",
 		"/ui/n/none/queues", "/ui/n/shop/q/none", "/ui/n/shop/q/none/dead", "/ui/n/shop/schedules", "/ui/n/shop/set/schedule",
-		"/ui/n/shop/schedules/none/none"}
+		"/ui/n/shop/schedules/none/none", "/ui/n/shop/targets", crm, "/ui/n/shop/targets/none", "/ui/n/shop/set/target?name=crm"}
 	for _, at := range jobs {
 		queue := "/ui/n/shop/q/" + at[0]
 		list = append(list, "/ui/n/shop/schedules/"+at[0]+"/nightly", "/ui/n/shop/set/schedule?name=nightly&queue="+at[0], queue+"/push",
@@ -83,6 +83,7 @@ func TestPagesChangeNothing(t *testing.T) {
 			for _, s := range []duly.State{duly.StateReady, duly.StateDelayed, duly.StateDead} {
 				queue, id := r.newJob(s)
 				r.things("/schedule", queue)
+				r.things("/target", queue)
 				jobs[s] = [2]string{queue, id}
 			}
 			r.push(duly.Job{Queue: "lane", OrderKey: "k"})

@@ -9,7 +9,6 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
-	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard/render"
 	"github.com/dulymq/duly/server/dashboard/view"
 	"github.com/dulymq/duly/server/failures"
@@ -67,10 +66,11 @@ func (d *Dashboard) jobTable(c *route.Call, q duly.QueueRef, list *duly.ListPara
 
 	v := view.Jobs{
 		Queue: view.Link{Text: q.Name, To: queuePath(q.Namespace, q.Name)}, State: state,
-		Rows: page.Jobs, Now: now, Examined: page.Examined, Here: here, Filter: fp, Newest: list.Newest,
+		Rows: page.Jobs, Examined: page.Examined, Here: here, Filter: fp, Newest: list.Newest,
 		Timed: contract.SortedByTime(list.State), From: from,
 		Whole: withQuery(here, "fp", fp, "order", order), Once: rand.Text(), Checked: c.Query("select") == "all",
 	}
+	v.Now = now
 	v.When, _ = when(list.State, &duly.JobInfo{})
 	request := withQuery(render.Path(fmt.Sprintf("/v1/%s/queues/%s/jobs?state=%s", q.Namespace, q.Name, state)),
 		"order", order, "from", from)
@@ -142,23 +142,20 @@ func (d *Dashboard) job(c *route.Call) error {
 
 	state, answer := j.State.String(), wire.JobForm.Append(nil, j)
 	v := view.Job{
-		Queue: view.Link{Text: q.Name, To: queuePath(q.Namespace, q.Name)}, ID: j.ID,
+		Queue: view.Link{Text: q.Name, To: queuePath(q.Namespace, q.Name)}, Error: j.LastError, Hidden: d.cfg.HideBodies,
 		State: view.Link{Text: state, To: queuePath(q.Namespace, q.Name, state)},
-		Fields: shown(answer, d.cfg.Clock.Now(), "id", "queue", "body", "body_base64", "headers",
-			"last_error", "result", "result_base64"), Error: j.LastError, Hidden: d.cfg.HideBodies,
-		Buttons: d.jobButtons(c, j.State, [3]string{"Run now", "Requeue", "Delete …"}, "job", state, j.ID),
 	}
 	if v.Why, err = d.why(c, q, &j); err != nil {
 		return err
 	}
+	v.Fields = shown(answer, d.cfg.Clock.Now(), "id", "queue", "body", "body_base64", "headers", "last_error", "result",
+		"result_base64")
+	v.Buttons = d.jobButtons(c, j.State, [3]string{"Run now", "Requeue", "Delete …"}, "job", state, j.ID)
 	if !d.cfg.HideBodies {
-		v.Headers, v.Body = below("headers.", answer), text(j.Body)
+		v.Headers, v.Body, v.Links = below("headers.", answer), text(j.Body), d.formLink(c, &pushForm, "Push a copy", "copy", j.ID)
 		if len(j.Result) > 0 {
 			v.Result = text(j.Result)
 		}
-	}
-	if d.can(c, auth.Produce) && !d.cfg.HideBodies {
-		v.Copy = withQuery(queuePath(q.Namespace, q.Name, "push"), "copy", j.ID)
 	}
 	v.Frame = also(d.frame(c, j.ID), fmt.Sprintf("job get %s %s", q.Name, j.ID),
 		fmt.Sprintf("/v1/%s/queues/%s/jobs/%s", q.Namespace, q.Name, j.ID))

@@ -49,12 +49,6 @@ func (d *Dashboard) numbers(q duly.QueueRef, s *duly.Stats, t contract.Throttle)
 // atCounters is the place of the counters. Before them are the sizes, the flags, the lateness, and the rates.
 const atCounters = 12
 
-// sizeOf returns the text of a state's size.
-func sizeOf(state duly.State, numbers []string) view.Number {
-	i := slices.Index(duly.States[:], state)
-	return view.Number{At: i, Text: numbers[i]}
-}
-
 // event is what a stream sends after a look. Queues has only those that have changed, and null for one that is gone.
 type event struct {
 	At     string              `json:"at"`
@@ -206,9 +200,6 @@ func (s *streams) enter(id string) bool {
 	defer s.mu.Unlock()
 	if s.all >= maxStreams || s.each[id] >= maxStreamsEach {
 		return false
-	}
-	if s.each == nil {
-		s.each = map[string]int{}
 	}
 	s.all++
 	s.each[id]++

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -61,10 +62,15 @@ func (d *Dashboard) checkOrigin(r *http.Request) error {
 	return nil
 }
 
+// localOf returns the address of this server that a request has reached.
+func localOf(r *http.Request) (local *net.TCPAddr, ok bool) {
+	local, ok = r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	return local, ok
+}
+
 // checkHost refuses foreign host names on the loopback: a foreign site may point its own name to this address.
 func (d *Dashboard) checkHost(r *http.Request) error {
-	local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
-	if !ok || !local.IP.IsLoopback() {
+	if local, ok := localOf(r); !ok || !local.IP.IsLoopback() {
 		return nil
 	}
 	host := r.Host
@@ -105,10 +111,8 @@ func (d *Dashboard) grant(c *route.Call, of session.Login) (*auth.Grant, error) 
 // cookieName has the port, because browsers send a cookie to every port of a host.
 func (d *Dashboard) cookieName(r *http.Request) string {
 	name := "duly_ui"
-	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
-		if _, port, err := net.SplitHostPort(local.String()); err == nil {
-			name += "_" + port
-		}
+	if local, ok := localOf(r); ok {
+		name += "_" + strconv.Itoa(local.Port)
 	}
 	// The prefix makes the browser refuse the cookie of a subdomain or of plain HTTP.
 	if d.cfg.Secure {
@@ -136,7 +140,7 @@ func (d *Dashboard) start(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return seeOther(c, overviewPath(cmp.Or(c.Query("namespace"), home(grant))))
+	return seeOther(c, path("n", cmp.Or(c.Query("namespace"), home(grant))))
 }
 
 // home returns the namespace of the first page.
@@ -168,7 +172,7 @@ func (d *Dashboard) exposed(c *route.Call) bool {
 	if d.cfg.Insecure || d.cfg.Secure && d.host == "" {
 		return false
 	}
-	local, ok := c.R.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+	local, ok := localOf(c.R)
 	return ok && !local.IP.IsLoopback()
 }
 
@@ -204,7 +208,7 @@ func (d *Dashboard) login(c *route.Call) error {
 	}
 	end(audit.Outcome{})
 	d.setSession(c, s)
-	return seeOther(c, overviewPath(home(grant)))
+	return seeOther(c, path("n", home(grant)))
 }
 
 // auditLogin writes the intent of a login. A failed one has neither a caller nor the mark of a session.

@@ -40,20 +40,28 @@ func openPush(d *Dashboard, c *route.Call, t *target, v *view.Form) (url.Values,
 	if err := c.Require(auth.Consume); err != nil {
 		return nil, err
 	}
-	if d.cfg.HideBodies {
-		return nil, contract.Errorf(duly.CodeForbidden, "this dashboard shows no bodies, so it copies none")
-	}
 	j, err := d.cfg.Engine.Get(c.Context(), q, id)
+	if err == nil {
+		err = d.checkShown(j.Body)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if !utf8.Valid(j.Body) {
-		return nil, contract.Invalid("body", "is no UTF-8, so no form can copy it")
 	}
 	return valuesOf(wire.PushOneForm.Append(nil, duly.Job{
 		Body: j.Body, Headers: j.Headers, Priority: j.Priority, OrderKey: j.OrderKey, Tries: j.Tries, Backoff: j.Backoff,
 		Lease: j.Lease, Retain: j.Retain, Callback: j.Callback, OnDone: j.OnDone, OnDead: j.OnDead,
 	})), nil
+}
+
+// checkShown returns an error for a body that no form may show.
+func (d *Dashboard) checkShown(body []byte) error {
+	switch {
+	case d.cfg.HideBodies:
+		return contract.Errorf(duly.CodeForbidden, "this dashboard shows no bodies, so no form may have one")
+	case !utf8.Valid(body):
+		return contract.Invalid("body", "is no UTF-8, so no form can show it")
+	}
+	return nil
 }
 
 // readPush returns the push of a job. The page after it shows the job, or the one that holds its merge key.

@@ -33,8 +33,7 @@ func (d *Dashboard) queues(c *route.Call) error {
 		Rows: make([]view.QueueRow, len(found)), Here: here, Filter: filter, Sort: order,
 		Part: (cursor != "" || page.Next != "") && (filter != "" || order != ""), Whole: cursor == "" && filter == "",
 	}
-	v.Frame = also(d.frame(c, "Queues"), "queues", fmt.Sprintf("/v1/%s/queues?stats=true", c.Namespace))
-	v.Frame = d.stream(v.Frame, "")
+	v.Frame = d.stream(also(d.frame(c, "Queues"), "queues", fmt.Sprintf("/v1/%s/queues?stats=true", c.Namespace)), "")
 	for i := range found {
 		v.Rows[i] = d.queueRow(c.Namespace, &found[i])
 	}
@@ -131,11 +130,12 @@ func (d *Dashboard) queue(c *route.Call) error {
 
 	texts := d.numbers(q, &stats, contract.ThrottleOf(config))
 	v := view.Queue{
-		Name: q.Name, Texts: texts, States: states(q, texts, duly.StateNone), Now: d.cfg.Clock.Now(), Stats: &stats,
-		Why: d.whyQueue(c, q, &config, &stats),
-		Sum: view.Number{At: len(texts) - 1, Text: texts[len(texts)-1]}, Charts: d.charts(c, q.Name), Spread: d.spread(q),
-		Settings: below("config.", wire.QueueForm.Append(nil, wire.Queue{Config: config})),
+		Name: q.Name, Texts: texts, States: states(q, texts, duly.StateNone), Stats: &stats, Charts: d.charts(c, q.Name),
+		Why: d.whyQueue(c, q, &config, &stats), Spread: d.spread(q), Sum: view.Number{At: len(texts) - 1, Text: texts[len(texts)-1]},
 	}
+	v.Now = d.cfg.Clock.Now()
+	v.Links = append(d.formLink(c, &pushForm, "Push a job"), d.formLink(c, &settingsForm, "Change the settings")...)
+	v.Fields = below("config.", wire.QueueForm.Append(nil, wire.Queue{Config: config}))
 	for i, n := range contract.CountersOf(&stats.Counters) {
 		v.Counters = append(v.Counters, view.Number{Name: n.Name, Text: texts[atCounters+i], At: atCounters + i})
 	}
@@ -144,7 +144,6 @@ func (d *Dashboard) queue(c *route.Call) error {
 		name, text = "resume", "Resume"
 	}
 	v.Buttons = append(d.button(c, ofQueue, name, text, ""), d.button(c, ofQueue, "destroy", "Destroy …", "queues")...)
-	v.Links = append(d.formLink(c, &pushForm, "Push a job"), d.formLink(c, &settingsForm, "Change the settings")...)
 	v.Frame = also(d.frame(c, q.Name), "stats "+q.Name, fmt.Sprintf("/v1/%s/queues/%s", c.Namespace, q.Name))
 	v.Frame = d.stream(v.Frame, q.Name)
 	v.Frame.Plot = true
@@ -167,12 +166,11 @@ func queueOf(c *route.Call) duly.QueueRef {
 
 // states returns the links to the jobs of each state. texts are the numbers of the queue.
 func states(q duly.QueueRef, texts []string, current duly.State) (list []view.State) {
-	for _, s := range duly.States {
-		v := view.State{
+	for i, s := range duly.States {
+		list = append(list, view.State{
 			Jobs: view.Link{Text: s.String(), To: queuePath(q.Namespace, q.Name, s.String())},
-			Size: sizeOf(s, texts), Current: s == current,
-		}
-		list = append(list, v)
+			Size: view.Number{At: i, Text: texts[i]}, Current: s == current,
+		})
 	}
 	return list
 }

@@ -51,9 +51,6 @@ func (r *results) once(
 
 // add adds an action that has not run.
 func (r *results) add(key string, run func() (string, render.Path, error)) *result {
-	if r.list == nil {
-		r.list = map[string]*result{}
-	}
 	if r.list[key] == nil {
 		r.keys = append(r.keys, key)
 	}

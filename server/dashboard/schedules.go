@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"unicode/utf8"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
@@ -19,25 +18,13 @@ import (
 const (
 	// scheduledQueues and schedulesPerPage bound a page of schedules: its calls, and the schedules of each.
 	scheduledQueues, schedulesPerPage = 3, 100
-	// upcomingRuns is the number of runs that the page of a schedule predicts.
-	upcomingRuns = 5
-	// maxPauseTicks bounds the ticks of a pause that a page counts.
-	maxPauseTicks = 1000
+	// upcomingRuns is the number of runs that a page predicts, and maxPauseTicks that of the ticks of a pause.
+	upcomingRuns, maxPauseTicks = 5, 1000
 )
 
 var scheduleActions = []action{
-	{
-		of: ofSchedule, name: "pause", done: "The schedule is paused.",
-		run: func(ctx context.Context, c *Config, t *target) error {
-			return c.Scheduler.PauseSchedule(ctx, t.queue, t.name)
-		},
-	},
-	{
-		of: ofSchedule, name: "resume", done: "The schedule continues at its next tick.",
-		run: func(ctx context.Context, c *Config, t *target) error {
-			return c.Scheduler.ResumeSchedule(ctx, t.queue, t.name)
-		},
-	},
+	{of: ofSchedule, name: "pause", done: "The schedule is paused.", run: onSchedule(duly.Scheduler.PauseSchedule)},
+	{of: ofSchedule, name: "resume", done: "The schedule continues.", run: onSchedule(duly.Scheduler.ResumeSchedule)},
 	{of: ofSchedule, name: "trigger", run: triggerSchedule},
 	{
 		of: ofSchedule, name: "delete", api: "DELETE " + ofSchedule.api, done: "The schedule is deleted.",
@@ -48,27 +35,24 @@ var scheduleActions = []action{
 	},
 }
 
+func onSchedule(
+	do func(duly.Scheduler, context.Context, duly.QueueRef, string) error,
+) func(context.Context, *Config, *target) error {
+	return func(ctx context.Context, c *Config, t *target) error { return do(c.Scheduler, ctx, t.queue, t.name) }
+}
+
 // triggerSchedule pushes a run, and links to its job, or to the one that it was merged into.
 func triggerSchedule(ctx context.Context, cfg *Config, t *target) error {
-	info, err := cfg.Scheduler.GetSchedule(ctx, t.queue, t.name)
-	if err != nil {
-		return err
-	}
-	job := info.Run()
-	job.Namespace, job.Queue, job.Headers[duly.HeaderTrigger] = t.queue.Namespace, t.queue.Name, "manual"
-	results, err := cfg.Engine.Push(ctx, []duly.Job{job})
-	if err == nil {
-		err = results[0].Err
-	}
-	if err != nil {
-		return err
-	}
-
-	t.ids, t.text = []string{results[0].ID}, "The run is pushed."
-	if results[0].Status == duly.Merged {
+	client := duly.NewClient(struct {
+		contract.Engine
+		duly.Scheduler
+	}{cfg.Engine, cfg.Scheduler}, duly.ClientConfig{Namespace: t.queue.Namespace})
+	run, err := client.Trigger(ctx, t.queue.Name, t.name)
+	t.ids, t.text = []string{run.ID}, "The run is pushed."
+	if run.Status == duly.Merged {
 		t.text = "The run is merged into a job that waits or runs."
 	}
-	return nil
+	return err
 }
 
 // schedules lists the schedules of a namespace by queue. The look says which queues have some.
@@ -78,8 +62,8 @@ func (d *Dashboard) schedules(c *route.Call) error {
 	if look.Err != nil {
 		return look.Err
 	}
-	v, here := view.Schedules{Now: d.cfg.Clock.Now(), Namespace: c.Namespace}, path("n", c.Namespace, "schedules")
-	if from != "" {
+	v, here := view.Schedules{}, path("n", c.Namespace, "schedules")
+	if v.Now = d.cfg.Clock.Now(); from != "" {
 		v.First = here
 	}
 
@@ -112,7 +96,7 @@ func (d *Dashboard) schedules(c *route.Call) error {
 	}
 
 	if look.Next != "" {
-		v.Note = fmt.Sprintf("Only the schedules of the first %d queues are listed.", len(look.Queues))
+		v.Notes = append(v.Notes, fmt.Sprintf("Only the schedules of the first %d queues are listed.", len(look.Queues)))
 	}
 	v.Links = d.formLink(c, &scheduleForm, "New schedule")
 	v.Frame = also(d.frame(c, "Schedules"), "schedule list QUEUE", fmt.Sprintf("/v1/%s/queues/QUEUE/schedules", c.Namespace))
@@ -144,17 +128,12 @@ func (d *Dashboard) schedule(c *route.Call) error {
 	name, text := "pause", "Pause"
 	if s.Paused {
 		name, text, runs.Title = "resume", "Resume", "Ticks if the schedule is resumed now"
-		n := 0
-		for _, tick := range schedule.Upcoming(t.queue, &s.Schedule, s.Next.Add(-1), maxPauseTicks) {
-			if !s.Next.IsZero() && !tick.At.After(now) {
-				n++
-			}
-		}
+		n := schedule.Passed(&s.Schedule, s.Next, now, maxPauseTicks)
 		v.Notes = append(v.Notes, fmt.Sprintf("It is paused. Ticks of the pause that make no run: %d.", n))
 	}
 	for _, tick := range schedule.Upcoming(t.queue, &s.Schedule, now, upcomingRuns) {
-		runs.Rows = append(runs.Rows, view.Texts(tick.At.Format("Mon 2006-01-02 15:04:05 -07:00"), moment(tick.Due),
-			distance(tick.Due, now)))
+		at := tick.At.Format("Mon 2006-01-02 15:04:05 -07:00")
+		runs.Rows = append(runs.Rows, []view.Link{{Text: at}, {Text: moment(tick.Due)}, {Text: distance(tick.Due, now)}})
 	}
 	v.Tables = []view.Table{runs}
 
@@ -176,12 +155,9 @@ func openSchedule(d *Dashboard, c *route.Call, t *target, v *view.Form) (url.Val
 	if c.R.Method != http.MethodGet || t.queue.Name == "" || t.name == "" {
 		return url.Values{}, nil
 	}
-	if d.cfg.HideBodies {
-		return nil, contract.Errorf(duly.CodeForbidden, "this dashboard shows no bodies, so it changes no schedule")
-	}
 	info, err := d.cfg.Scheduler.GetSchedule(c.Context(), t.queue, t.name)
-	if err == nil && !utf8.Valid(info.Template.Body) {
-		err = contract.Invalid("template.body", "is no UTF-8, so no form can change it")
+	if err == nil {
+		err = d.checkShown(info.Template.Body)
 	}
 	v.Title = "Change " + t.name
 	return valuesOf(wire.ScheduleForm.Append(nil, info.Schedule)), err

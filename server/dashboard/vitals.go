@@ -104,8 +104,7 @@ func (d *Dashboard) observe(namespace string, look *feed.Look) {
 		if q.Err != nil {
 			continue
 		}
-		recent, _ := d.history.Queue(namespace, q.Name)
-		found := attention.Queue{Name: q.Name, Stats: &q.Stats, Throttle: q.Throttle, Recent: recent}
+		found := attention.Queue{Name: q.Name, Stats: &q.Stats, Throttle: q.Throttle, Recent: d.history.Queue(namespace, q.Name)}
 		if q.Stats.Counters.Stalled > 0 {
 			found.Stalls = d.history.Sum(namespace, q.Name, history.Stalled, attention.StallWindow)
 		}
@@ -116,8 +115,7 @@ func (d *Dashboard) observe(namespace string, look *feed.Look) {
 
 // ratesOf returns the rates of a queue.
 func (d *Dashboard) ratesOf(namespace, queue string) history.Rates {
-	recent, _ := d.history.Queue(contract.NamespaceOr(namespace), queue)
-	return recent.Rates
+	return d.history.Queue(contract.NamespaceOr(namespace), queue).Rates
 }
 
 // rateTexts returns what comes in, goes out and fails per second, and the drain estimate of a backlog.
@@ -130,11 +128,10 @@ func rateTexts(r history.Rates, backlog int64) []string {
 	case backlog == 0:
 	case out > 0:
 		drain = view.Duration(time.Duration(float64(backlog) / out * float64(time.Second)).Round(time.Second))
-	default:
+	case out < 0:
 		drain = "grows"
-		if r.In == r.Out {
-			drain = "constant"
-		}
+	default:
+		drain = "constant"
 	}
 	return []string{rate(r.In), rate(r.Out), rate(r.Failed), drain}
 }

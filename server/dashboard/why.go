@@ -62,9 +62,8 @@ func (d *Dashboard) fact(c *route.Call, q duly.QueueRef, f *contract.Fact, now t
 
 	switch f.Code {
 	case contract.FactPaused:
-		recent, _ := d.history.Queue(contract.NamespaceOr(q.Namespace), q.Name)
-		if !recent.Paused.IsZero() {
-			v.Text += " It is paused at least since " + since(recent.Paused, now) + "."
+		if at := d.history.Queue(contract.NamespaceOr(q.Namespace), q.Name).Paused; !at.IsZero() {
+			v.Text += " It is paused at least since " + since(at, now) + "."
 		}
 		link("The queue")
 	case contract.FactMaxLeased, contract.FactRate:

@@ -69,9 +69,6 @@ func New(cfg Config) *API {
 	if cfg.Targeted == nil {
 		cfg.Targeted = func() {}
 	}
-	if cfg.Push.Changed == nil {
-		cfg.Push.Changed = func() {}
-	}
 	return &API{cfg: cfg, engine: cfg.Engine, poll: cfg.Poll, surveyor: cfg.Surveyor, removed: cfg.Removed}
 }
 

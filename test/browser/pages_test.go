@@ -45,6 +45,8 @@ type dashboardServer struct {
 	// down makes the surveys of the engine fail. streams counts the open streams.
 	down    atomic.Bool
 	streams atomic.Int64
+	// gate is that of the host of a push target.
+	gate atomic.Pointer[contract.PushHost]
 }
 
 func newDashboardServer(t *testing.T) *dashboardServer {
@@ -58,7 +60,7 @@ func newDashboardServer(t *testing.T) *dashboardServer {
 		t.Fatal(err)
 	}
 	d, err := dashboard.New(dashboard.Config{
-		Engine: s.engine, Surveyor: s, Scheduler: s.engine, Explainer: s.engine, Guard: guard,
+		Engine: s.engine, Surveyor: s, Scheduler: s.engine, Explainer: s.engine, Targets: s.pushTargets(), Guard: guard,
 		Clock: fake, Audit: lines, Version: "v1.0.0", Key: uisession.NewKey(), Label: "staging", Color: "orange",
 	})
 	if err != nil {
@@ -281,6 +283,20 @@ var sessionPages = []shownPage{
 	{
 		name: "ask-schedule", path: "/n/default/schedules/emails/nightly",
 		open: `document.querySelector('[action$="/delete"] button').click()`,
+	},
+	{name: "targets", path: "/n/default/targets"},
+	{name: "targets-empty", path: "/n/empty/targets"},
+	{name: "target", path: "/n/default/targets/crm"},
+	{name: "target-disabled", path: "/n/default/targets/billing"},
+	{name: "target-error", path: "/n/default/targets/none", failing: true},
+	{name: "target-change", path: "/n/default/set/target?name=crm"},
+	{
+		name: "target-refused", path: "/n/default/set/target?name=crm", failing: true,
+		open: `document.querySelector('[name=url]').value = 'ftp://x'; document.querySelector('.push button').click()`,
+	},
+	{
+		name: "ask-rotate", path: "/n/default/targets/crm",
+		open: `document.querySelector('[action$="/rotate"] button').click()`,
 	},
 	{name: "unknown", path: "/nothing", failing: true},
 }

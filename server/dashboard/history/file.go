@@ -2,6 +2,7 @@ package history
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
@@ -98,12 +99,10 @@ func (h *History) load() {
 	if err == nil && info.Size() > 2*h.cfg.Memory+1<<20 {
 		err = fmt.Errorf("it has %d bytes", info.Size())
 	}
-	var text []byte
 	if err == nil {
+		var text []byte
 		text, err = os.ReadFile(h.cfg.Path)
-	}
-	if err == nil {
-		err = h.read(text)
+		err = cmp.Or(err, h.read(text))
 	}
 	if err != nil {
 		h.namespaces = map[string]*namespace{}

@@ -26,7 +26,7 @@ const (
 	maxNamespaces, maxMarks = 100, 20
 )
 
-// Config configures a History. Look, Clock and Log must be set.
+// Config configures a History. Look and Clock must be set.
 type Config struct {
 	// Look samples a namespace. [History.Observe] receives the samples as well.
 	Look  func(ctx context.Context, namespace string) *feed.Look
@@ -34,11 +34,11 @@ type Config struct {
 	Log   *slog.Logger
 	// Path is the file of the history, "" for none.
 	Path string
-	// Memory bounds the series, in bytes.
+	// Memory bounds the series, in bytes. Default 64 MiB. Log is slog's default unless set.
 	Memory int64
-	// Lateness returns how late this process delivered the jobs of a namespace: counts by the buckets of Bounds, and
-	// one for longer times. Nil: the charts have no percentiles.
-	Lateness func(namespace string) []uint64
+	// Lateness returns how late this process delivered the jobs of a namespace, or of one of its queues: counts by the
+	// buckets of Bounds, and one for longer times. Nil: the charts have no percentiles.
+	Lateness func(namespace, queue string) []uint64
 	Bounds   []time.Duration
 }
 
@@ -88,6 +88,7 @@ type Mark struct {
 
 // New returns a history with the content of its file.
 func New(c Config) *History {
+	c.Log, c.Memory = cmp.Or(c.Log, slog.Default()), cmp.Or(c.Memory, 64<<20)
 	h := &History{cfg: c, visited: make(chan struct{}, 1), namespaces: map[string]*namespace{}}
 	h.load()
 	return h
@@ -293,7 +294,7 @@ func (h *History) lateness(name string, n *namespace) (list []float32) {
 	if h.cfg.Lateness == nil {
 		return nil
 	}
-	now := h.cfg.Lateness(name)
+	now := h.cfg.Lateness(name, "")
 	list = make([]float32, len(h.cfg.Bounds)+1)
 	for i := range list {
 		// A count falls when a queue loses its histogram.

@@ -41,7 +41,7 @@ func newRig(t *testing.T, changes ...func(*Config)) *rig {
 	r.cfg = Config{
 		Clock: r.clock, Log: slog.New(slog.NewJSONHandler(r.log, nil)), Memory: 64 << 20,
 		Path: filepath.Join(t.TempDir(), FileName), Bounds: []time.Duration{time.Second, 2 * time.Second},
-		Lateness: func(string) []uint64 { return append([]uint64(nil), r.late...) },
+		Lateness: func(string, string) []uint64 { return append([]uint64(nil), r.late...) },
 	}
 	for _, change := range changes {
 		change(&r.cfg)
@@ -128,7 +128,7 @@ func TestChartsEqualCounters(t *testing.T) {
 			}
 		}
 	}
-	rates, _ := r.Queue("shop", "other")
+	rates := r.Queue("shop", "other")
 	if !rates.Rates.Known || math.Abs(rates.Rates.In-0.1) > 0.001 {
 		t.Errorf("the rates of the last minute are %+v", rates.Rates)
 	}

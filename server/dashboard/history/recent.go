@@ -94,14 +94,14 @@ func addValues(sums *[columns]float64, values []float32) {
 	}
 }
 
-// Queue returns what is known of a queue, and ok = false if no look has seen it.
-func (h *History) Queue(namespace, name string) (r Recent, ok bool) {
+// Queue returns what is known of a queue, nothing if no look has seen it.
+func (h *History) Queue(namespace, name string) (r Recent) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if n := h.namespaces[namespace]; n != nil && n.queues[name] != nil {
-		return n.queues[name].Recent, true
+		return n.queues[name].Recent
 	}
-	return r, false
+	return r
 }
 
 // Rates returns the rates of a whole namespace.

@@ -28,16 +28,11 @@ type execution struct {
 // frame has the values of a template call: $ and the dot.
 type frame struct{ root, dot any }
 
-func (e *execution) run(node parse.Node, f frame) error {
+func (e *execution) run(node parse.Node, f frame) (err error) {
 	switch n := node.(type) {
 	case *parse.ListNode:
-		if n == nil {
-			return nil
-		}
-		for _, child := range n.Nodes {
-			if err := e.run(child, f); err != nil {
-				return err
-			}
+		for i := 0; n != nil && i < len(n.Nodes) && err == nil; i++ {
+			err = e.run(n.Nodes[i], f)
 		}
 	case *parse.TextNode:
 		e.out = append(e.out, n.Text...)
@@ -45,10 +40,10 @@ func (e *execution) run(node parse.Node, f frame) error {
 		return e.print(n, f)
 	case *parse.IfNode:
 		v, err := e.pipe(n.Pipe, f)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if truth(v) {
+		case truth(v):
 			return e.run(n.List, f)
 		}
 		return e.run(n.ElseList, f)
@@ -61,27 +56,22 @@ func (e *execution) run(node parse.Node, f frame) error {
 		}
 		return e.run(e.set.trees[n.Name].Root, frame{v, v})
 	}
-	return nil
+	return err
 }
 
 func (e *execution) loop(n *parse.RangeNode, f frame) error {
 	v, err := e.pipe(n.Pipe, f)
-	if err != nil {
-		return err
-	}
 	list := reflect.ValueOf(v)
-	if list.Kind() != reflect.Slice {
-		return at(n.Pipe, fmt.Errorf("range over %T, which is not a slice", v))
+	if err == nil && list.Kind() != reflect.Slice {
+		err = at(n.Pipe, fmt.Errorf("range over %T, which is not a slice", v))
 	}
-	if list.Len() == 0 {
+	if err == nil && list.Len() == 0 {
 		return e.run(n.ElseList, f)
 	}
-	for i := range list.Len() {
-		if err := e.run(n.List, frame{f.root, list.Index(i).Interface()}); err != nil {
-			return err
-		}
+	for i := 0; err == nil && i < list.Len(); i++ {
+		err = e.run(n.List, frame{f.root, list.Index(i).Interface()})
 	}
-	return nil
+	return err
 }
 
 // print writes a value. A URL must be a Path, because escaping does not make a string a URL of the dashboard.

@@ -3,6 +3,7 @@ package session
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,12 +50,11 @@ func (c *Codes) Redeem(text string) (login Login, ok bool) {
 	hash, now := sha256.Sum256([]byte(text)), c.Clock.Mono()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i, known := range c.codes {
-		if known.hash != hash {
-			continue
-		}
-		c.codes = append(c.codes[:i], c.codes[i+1:]...)
-		return known.login, now < known.until
+	i := slices.IndexFunc(c.codes, func(known code) bool { return known.hash == hash })
+	if i < 0 {
+		return login, false
 	}
-	return login, false
+	known := c.codes[i]
+	c.codes = slices.Delete(c.codes, i, i+1)
+	return known.login, now < known.until
 }

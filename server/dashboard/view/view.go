@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard/render"
 	"github.com/dulymq/duly/server/failures"
@@ -12,30 +13,19 @@ import (
 
 // Frame is what every page shows around its content.
 type Frame struct {
-	Title     string
-	Namespace string
-	// Session is the name of the caller and its rights. Both are empty before the login.
+	Title, Namespace, Version string
+	// Session is the name of the caller, with its rights. Both are empty before the login.
 	Session, Rights string
-	Version         string
-	// Label names the environment. Color is the class of the label.
-	Label, Color string
-	// Start is set if the session can switch the namespace.
-	Start bool
-	// ReadOnly is set if no action is possible.
-	ReadOnly bool
-	// Result is what the last action has done.
-	Result string
+	// Label names the environment, with the class Color. Theme is light or dark, "" for that of the system. A button
+	// changes it to NextTheme.
+	Label, Color, Theme, NextTheme string
+	// Start is set if the session can switch the namespace, ReadOnly if no action is possible, Plot on a page with charts.
+	Start, ReadOnly, Plot bool
+	// Result is what the last action has done. Here is the URL of the page, Now the engine's clock, and Hash that of the
+	// assets.
+	Result, Here, Now, Hash string
 	// Stream is the URL of the live numbers, "" on a page without.
 	Stream render.Path
-	// Hash is that of the assets. Plot is set for a page with charts.
-	Hash string
-	Plot bool
-	// Theme is light or dark, "" for that of the system. A button changes it to NextTheme.
-	Theme, NextTheme string
-	// Here is the URL of the page.
-	Here string
-	// Now is the engine's clock.
-	Now string
 	// Pages are those of the navigation.
 	Pages []Nav
 	// Command and Request are the page as a command and as a request, for the footer.
@@ -49,26 +39,25 @@ type Nav struct {
 	Access    auth.Access
 }
 
-// Page is a page of tables and fields: the list of a feature, or one thing of it.
+// Page is what pages have in common, and a page of fields and tables.
 type Page struct {
-	Frame   Frame
-	Up      Link // the page above
+	Frame Frame
+	// Up is the page above. Notes say what a reader must know.
+	Up      Link
 	Notes   []string
 	Buttons []Button
 	Links   []Link
 	Fields  []Field
 	Tables  []Table
+	// First and Next are pages of a list, "" for none. Now is the time of the page.
+	First, Next render.Path
+	Now         time.Time
 }
 
 // Schedules is the list of a namespace's schedules.
 type Schedules struct {
-	Frame       Frame
-	Namespace   string
-	Now         time.Time
-	Note        string
-	Links       []Link
-	Rows        []ScheduleRow
-	First, Next render.Path
+	Page
+	Rows []ScheduleRow
 }
 
 // ScheduleRow is one schedule of it, with its rule in words.
@@ -77,19 +66,19 @@ type ScheduleRow struct {
 	duly.ScheduleInfo
 }
 
-// Table has a link in the first column, or a text alone. Without a row it says Empty.
+// Targets is the list of a namespace's targets, with the hosts and the queues of their jobs.
+type Targets struct {
+	Page
+	Targets []contract.PushTarget
+	Hosts   []contract.PushHost
+	Queues  []contract.QueueStats
+}
+
+// Table is a table of texts and links. Without a row it says Empty.
 type Table struct {
 	Title, Empty string
 	Columns      []string
 	Rows         [][]Link
-}
-
-// Texts returns cells without links.
-func Texts(texts ...string) (list []Link) {
-	for _, text := range texts {
-		list = append(list, Link{Text: text})
-	}
-	return list
 }
 
 // Link is a text with a URL. Without a URL it is text alone.
@@ -105,7 +94,6 @@ type Field struct{ Name, Value string }
 type Number struct {
 	Name, Text string
 	At         int
-	To         render.Path
 }
 
 // Button is the form of an action.
@@ -135,23 +123,17 @@ type Confirm struct {
 
 // Form is a page with the fields of a request of the API.
 type Form struct {
-	Frame Frame
-	Title string
-	// Up is the page above. Notes say what a reader must know.
-	Up    Link
-	Notes []string
-	To    render.Path
-	Once  string
+	Page
+	// Problem is what the last try says of no field. Word is the text of the button.
+	Title, Problem, Word, Once string
+	To                         render.Path
 	// Off is set if nothing can be changed.
-	Off bool
-	// Problem is what the last try says of no field.
-	Problem string
-	Fields  []Input
-	// Hints replace those of fields. Without are fields that are left out. Word is the text of the button.
+	Off    bool
+	Inputs []Input
+	// Hints replace those of inputs. Without are inputs that are left out.
 	Hints   map[string]string
 	Without []string
-	Word    string
-	// Seen are the values of the fields when the form was shown, "" for a form that need not know them.
+	// Seen are the values of the inputs when the form was shown, "" for a form that need not know them.
 	Seen string
 }
 
@@ -163,15 +145,11 @@ type Input struct {
 	Options                          []Order
 }
 
-// Login is the page before a session.
+// Login is the page before a session. Problem is why the last try failed, and Refused why no login is possible here. Code
+// is the login code of the link.
 type Login struct {
-	Frame Frame
-	// Problem is why the last try failed.
-	Problem string
-	// Code is the login code of the link.
-	Code string
-	// Refused is why no login is possible here.
-	Refused string
+	Frame                  Frame
+	Problem, Code, Refused string
 }
 
 // Problem is the page of an error.
@@ -203,7 +181,7 @@ type Charts struct {
 type Chart struct {
 	ID, Title, Label string
 	// From and To are the times of the first and the last point, and Step is the distance of two points, in seconds.
-	From, To, Step string
+	From, To, Step int64
 	// Log is set for a logarithmic axis.
 	Log     bool
 	Columns []string
@@ -213,8 +191,9 @@ type Chart struct {
 
 // ChartRow is one point. At is its time in seconds.
 type ChartRow struct {
-	At, Time string
-	Values   []string
+	At     int64
+	Time   string
+	Values []string
 }
 
 // Bar is one bucket of a histogram. Most is the largest count of a bucket.
@@ -225,8 +204,8 @@ type Bar struct {
 
 // Queues is the list of a namespace's queues.
 type Queues struct {
-	Frame Frame
-	Rows  []QueueRow
+	Page
+	Rows []QueueRow
 	// Here is the list without a filter. Orders are the columns of the table's head that sort it.
 	Here         render.Path
 	Filter, Sort string
@@ -234,8 +213,6 @@ type Queues struct {
 	// Whole is set if the page begins the list and has no filter. Part is set if filter and order apply to a part of
 	// it.
 	Whole, Part bool
-	// First and Next are the pages of the list. Next is empty on the last one.
-	First, Next render.Path
 }
 
 // Order is a way to sort a list.
@@ -255,24 +232,19 @@ type QueueRow struct {
 	Problem string
 }
 
-// Queue is one queue.
+// Queue is one queue. Its fields are the settings.
 type Queue struct {
-	Frame  Frame
+	Page
 	Name   string
 	Texts  []string // those that change while the page shows them
 	States []State
 	Stats  *duly.Stats
-	Now    time.Time
 	Charts Charts
-	// Spread is the histogram of the lateness of deliveries.
+	// Spread is the histogram of the lateness of deliveries. Sum states whether the counters account for every job.
 	Spread   []Bar
 	Counters []Number
-	// Sum states whether the counters account for every job.
 	Sum      Number
-	Settings []Field
 	Why      []Fact
-	Buttons  []Button
-	Links    []Link
 }
 
 // State is the number of jobs of one state.
@@ -285,7 +257,7 @@ type State struct {
 
 // Jobs is the list of a queue's jobs of one state.
 type Jobs struct {
-	Frame  Frame
+	Page
 	Queue  Link
 	State  string
 	States []State
@@ -306,47 +278,33 @@ type Jobs struct {
 	Filter   string
 	Examined int
 
-	Rows        []duly.JobInfo
-	Now         time.Time
-	First, Next render.Path
-	// Buttons are the actions on selected jobs. All selects every job of the page. Purge is the action on all jobs.
-	Buttons []Button
-	Purge   []Button
-	All     render.Path
-	Here    render.Path
-	Checked bool
-	Once    string
+	Rows []duly.JobInfo
+	// The buttons are the actions on selected jobs. All selects every job of the page. Purge is the action on all jobs.
+	Purge     []Button
+	All, Here render.Path
+	Checked   bool
+	Once      string
 }
 
 // Groups are the groups of dead jobs by their errors, or one of them.
 type Groups struct {
-	Frame     Frame
+	Page
 	Table     *failures.Table
 	Namespace string
-	Now       time.Time
 	// Here is the list, From the page that a refresh reads. Filter is the fingerprint of the group, "" for all.
 	Here, From render.Path
 	Filter     string
-	Buttons    []Button
 }
 
-// Job is one job.
+// Job is one job. Hidden is set if the pages show no bodies, headers and results.
 type Job struct {
-	Frame   Frame
-	Queue   Link
-	State   Link
-	ID      string
-	Why     []Why
-	Fields  []Field
-	Headers []Field
-	Error   string
-	// Hidden is set if the pages show no bodies, headers and results.
-	Hidden  bool
-	Body    Text
-	Result  Text
-	Buttons []Button
-	// Copy is the URL of the form with a copy of the job, "" if the session cannot push.
-	Copy render.Path
+	Page
+	Queue, State Link
+	Error        string
+	Hidden       bool
+	Headers      []Field
+	Why          []Why
+	Body, Result Text
 }
 
 // Why has the facts about a job in a state. Job is set if it is not the job of the page. Free is set if no fact holds it

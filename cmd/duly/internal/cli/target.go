@@ -25,14 +25,8 @@ func targetCommand(a *app) *cobra.Command {
 // targetStore is the part of a server that stores targets and secrets. See
 // [httpengine.Push].
 type targetStore interface {
-	Targets(ctx context.Context, p duly.PageParams) ([]contract.PushTarget, string, error)
-	Target(ctx context.Context, name string) (contract.PushTarget, error)
-	SetTarget(ctx context.Context, name string, s contract.PushTargetSettings) error
-	DeleteTarget(ctx context.Context, name string) error
-	EnableTarget(ctx context.Context, name string, enabled bool) error
-	RotateSecret(ctx context.Context, name string, r contract.PushRotation) error
+	contract.PushTargets
 	Secret(ctx context.Context, name string) (contract.PushSecret, error)
-	TestTarget(ctx context.Context, name string) (contract.PushTest, error)
 }
 
 // withTargets opens the engine and calls do with the targets of its server. Only a server

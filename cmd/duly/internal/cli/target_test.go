@@ -51,6 +51,8 @@ func (f *fakePush) SetTarget(_ context.Context, name string, s contract.PushTarg
 	return nil
 }
 
+func (f *fakePush) Hosts(context.Context) ([]contract.PushHost, error) { return nil, nil }
+
 func (f *fakePush) DeleteTarget(ctx context.Context, name string) error {
 	_, err := f.Target(ctx, name)
 	delete(f.targets, name)
