@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"syscall"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
@@ -55,7 +56,8 @@ func (m *Manager) Start(namespace string, n contract.NewOperation, by Actor) (co
 
 // newRecord returns the record of a valid operation. It has no state yet.
 func (m *Manager) newRecord(namespace string, n *contract.NewOperation, by Actor) *record.Record {
-	now := m.cfg.Clock.Now()
+	// Engines have times in milliseconds.
+	now := m.cfg.Clock.Now().Truncate(time.Millisecond)
 	rec := &record.Record{Version: record.Version, Chosen: n.IDs, Phase: record.Rest, Operation: contract.Operation{
 		ID: duly.NewNumber().String(), Namespace: namespace, Kind: n.Kind, Queue: n.Queue, By: route.Line(by.Caller),
 		Filter: spec.Words(n, now), Group: n.Group, IDs: len(n.IDs), JobState: n.State, Tries: n.Tries, TTL: n.TTL,
