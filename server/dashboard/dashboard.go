@@ -77,6 +77,7 @@ type Dashboard struct {
 	attention attention.Tracker
 	failures  failures.Tracker
 	streams   streams
+	searches  searches
 	// saving is held from the review of a request until its end.
 	saving sync.Mutex
 }
@@ -131,6 +132,7 @@ func (d *Dashboard) Routes() []route.Route {
 		d.route("GET", atQueue+"/find", auth.Consume, d.find),
 		d.route("GET", atQueue+"/{state}", auth.Consume, d.jobs),
 		d.route("GET", atQueue+"/j/{id}", auth.Consume, d.job),
+		d.route("GET", atQueue+"/export/{state}", auth.Consume, d.export),
 		d.route("", Prefix+"/{rest...}", auth.Open, d.unknown),
 	}, d.actionRoutes(), d.formRoutes(&pushForm, &settingsForm))
 

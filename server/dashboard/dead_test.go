@@ -115,13 +115,13 @@ func TestGroupsOfDeadJobs(t *testing.T) {
 		}
 	}
 	list := b.get("/ui/n/shop/q/mail/dead?fp=" + orderGone).body
-	if strings.Count(list, `<th scope="row">`) != 30 || !strings.Contains(list, "among 32 examined ones") ||
+	if strings.Count(list, `<th scope="row">`) != 30 || !strings.Contains(list, "32 of 32 examined · 30 found") ||
 		strings.Contains(list, "disk is full") {
 		t.Errorf("the list of the group is %s", list)
 	}
 	none := b.get("/ui/n/shop/q/mail/dead?fp=0123456789ab")
 	if none.status != 200 || !strings.Contains(none.body, "No dead job has this error now") ||
-		!strings.Contains(none.body, "None of them has this error.") {
+		!strings.Contains(none.body, "None of the examined jobs matches.") {
 		t.Errorf("an unknown group has the status %d: %s", none.status, none.body)
 	}
 	for _, page := range []string{"/ui/n/shop/dead", "/ui/n/shop/q/mail/dead"} {

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -11,28 +12,32 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/dashboard/render"
 	"github.com/dulymq/duly/server/dashboard/view"
-	"github.com/dulymq/duly/server/failures"
+	"github.com/dulymq/duly/server/jobfilter"
 	"github.com/dulymq/duly/server/route"
 )
 
 // jobsPerPage is the number of jobs of a list.
 const jobsPerPage = 100
 
-// jobs lists a queue's jobs of one state.
-func (d *Dashboard) jobs(c *route.Call) error {
-	q, list := queueOf(c), duly.ListParams{Newest: c.Query("order") == "newest"}
+// listOf returns the parameters of a list of jobs.
+func (d *Dashboard) listOf(c *route.Call) (list duly.ListParams, err error) {
 	if err := list.State.UnmarshalText([]byte(c.PathValue("state"))); err != nil {
-		return contract.Errorf(duly.CodeNotFound,
+		return list, contract.Errorf(duly.CodeNotFound,
 			"there is no such state; a job is delayed, ready, blocked, leased, dead or done")
 	}
+	list.Newest, list.Cursor, list.Limit = c.Query("order") == "newest", c.Query("cursor"), jobsPerPage
+	list.From, err = parseFrom(c.Query("from"), list.State, d.cfg.Clock.Now())
+	return list, err
+}
 
-	from, err := parseFrom(c.Query("from"), list.State, d.cfg.Clock.Now())
+// jobs lists a queue's jobs of one state.
+func (d *Dashboard) jobs(c *route.Call) error {
+	q := queueOf(c)
+	list, err := d.listOf(c)
 	if err != nil {
 		return err
 	}
-	list.From, list.Cursor, list.Limit = from, c.Query("cursor"), jobsPerPage
-	group := failures.Selection{Fingerprint: c.Query("fp")}
-	page, err := group.Page(c.Context(), d.cfg.Engine, q, list)
+	page, err := d.list(c, q, list)
 	if err != nil {
 		return err
 	}
@@ -41,7 +46,7 @@ func (d *Dashboard) jobs(c *route.Call) error {
 		return err
 	}
 
-	v := d.jobTable(c, q, &list, &page)
+	v := d.jobTable(c, q, &list, &page, *stats.Sizes.Of(list.State))
 	v.States = states(q, d.numbers(q, &stats, contract.Throttle{}), list.State)
 	// The groups need a walk over all dead jobs, so only the first page and the pages of a group show them.
 	if list.State == duly.StateDead && (list.Cursor == "" || v.Filter != "") {
@@ -53,11 +58,16 @@ func (d *Dashboard) jobs(c *route.Call) error {
 }
 
 // jobTable returns a page of a list with its rows, links and actions.
-func (d *Dashboard) jobTable(c *route.Call, q duly.QueueRef, list *duly.ListParams, page *failures.Page) view.Jobs {
-	fp, order, state := c.Query("fp"), c.Query("order"), list.State.String()
+func (d *Dashboard) jobTable(
+	c *route.Call, q duly.QueueRef, list *duly.ListParams, page *jobfilter.Found, total int64,
+) view.Jobs {
+	fp, where, order, state := c.Query("fp"), c.Query("where"), c.Query("order"), list.State.String()
 	here, now, flags, from := queuePath(q.Namespace, q.Name, state), d.cfg.Clock.Now(), "", ""
 	if list.Newest {
 		flags += " --newest"
+	}
+	if where != "" {
+		flags += " --where " + shellWord(where)
 	}
 	if !list.From.IsZero() {
 		from = list.From.UTC().Truncate(time.Millisecond).Format(time.RFC3339Nano)
@@ -66,9 +76,11 @@ func (d *Dashboard) jobTable(c *route.Call, q duly.QueueRef, list *duly.ListPara
 
 	v := view.Jobs{
 		Queue: view.Link{Text: q.Name, To: queuePath(q.Namespace, q.Name)}, State: state,
-		Rows: page.Jobs, Examined: page.Examined, Here: here, Filter: fp, Newest: list.Newest,
+		Rows: page.Jobs, Examined: page.Examined, Here: here, Filter: fp, Where: where, Newest: list.Newest,
 		Timed: contract.SortedByTime(list.State), From: from,
-		Whole: withQuery(here, "fp", fp, "order", order), Once: rand.Text(), Checked: c.Query("select") == "all",
+		Whole:      withQuery(here, "fp", fp, "order", order, "where", where),
+		Conditions: strings.Join(jobfilter.Fields(), ", "),
+		Once:       rand.Text(), Checked: c.Query("select") == "all",
 	}
 	v.Now = now
 	v.When, _ = when(list.State, &duly.JobInfo{})
@@ -83,18 +95,25 @@ func (d *Dashboard) jobTable(c *route.Call, q duly.QueueRef, list *duly.ListPara
 		v.Errors = v.Errors || j.LastError != ""
 	}
 	v.Buttons = d.jobButtons(c, list.State, [3]string{"Run selected now", "Requeue selected …", "Delete selected …"}, "", "")
-	if len(v.Rows) > 0 && fp == "" && from == "" {
+	if len(v.Rows) > 0 && fp == "" && from == "" && where == "" {
 		v.Purge = d.button(c, ofQueue, "purge", "Purge …", state)
 	}
 
 	// The links have the time of a duration from now, so all pages begin at the same time.
 	first := withQuery(v.Whole, "from", from)
+	v.Export = exportLinks(q, state, "fp", fp, "order", order, "where", where, "from", from)
 	v.All = withQuery(first, "cursor", list.Cursor, "select", "all")
 	if list.Cursor != "" {
 		v.First = first
 	}
 	if page.Next != "" {
 		v.Next = withQuery(first, "cursor", page.Next)
+	}
+	if page.Examined > 0 {
+		counts := progress(c, page, total, &v)
+		if page.Next != "" {
+			v.Next = withQuery(v.Next, counts...)
+		}
 	}
 	return v
 }

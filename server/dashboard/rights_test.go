@@ -36,6 +36,7 @@ var pairs = []pair{
 	{"GET /ui/n/{namespace}/q/{queue}", "GET /v1/shop/queues/QUEUE", duly.StateReady},
 	{"GET /ui/n/{namespace}/q/{queue}/{state}", "GET /v1/shop/queues/QUEUE/jobs?state=ready", duly.StateReady},
 	{"GET /ui/n/{namespace}/q/{queue}/j/{id}", "GET /v1/shop/queues/QUEUE/jobs/ID", duly.StateReady},
+	{"GET /ui/n/{namespace}/q/{queue}/export/{state}", "GET /v1/shop/queues/QUEUE/jobs?state=ready", duly.StateReady},
 	{"GET /ui/n/{namespace}/q/{queue}/find", "GET /v1/shop/queues/QUEUE/jobs/ID", duly.StateReady},
 	{"GET /ui/n/{namespace}/q/{queue}/push", `POST /v1/shop/queues/QUEUE/jobs {"body":"x"}`, duly.StateReady},
 	{"POST /ui/n/{namespace}/q/{queue}/push", `POST /v1/shop/queues/QUEUE/jobs {"body":"x"}`, duly.StateReady},
@@ -138,6 +139,7 @@ func (b *browser) visit(p pair) int {
 	queue, id := b.newJob(p.state)
 	method, pattern, _ := strings.Cut(p.ui, " ")
 	name := b.things(pattern, queue)
+	b.clock.Advance(time.Second) // the places of searches are free again
 	at := strings.NewReplacer("{namespace}", "shop", "{queue}", queue, "{state}", "ready", "{id}", id, "{name}", name).Replace(pattern)
 	var a answer
 	switch {

@@ -15,8 +15,6 @@ const (
 	MaxSelected = 10_000
 	// patience bounds the time of one [Selection.Each].
 	patience = 10 * time.Second
-	// pageCalls is the number of calls of one [Selection.Page].
-	pageCalls = 20
 )
 
 // Selection selects the dead jobs of a group in one queue.
@@ -140,51 +138,4 @@ func (s *Selection) each(
 			return nil
 		}
 	}
-}
-
-// Page is a part of the list of selected jobs.
-type Page struct {
-	duly.ListPage
-	// Examined is the number of jobs among which they were found.
-	Examined int
-}
-
-// Page returns a page of the list that has the selected jobs only. It examines a limited number of jobs, so a page may
-// have few jobs and a next page. Without a fingerprint it is a page of all jobs of the list.
-func (s *Selection) Page(ctx context.Context, e Lister, q duly.QueueRef, list duly.ListParams) (p Page, err error) {
-	if s.Fingerprint == "" || list.State != duly.StateDead {
-		p.ListPage, err = e.List(ctx, q, list)
-		return p, err
-	}
-
-	most := list.Limit
-	p.Next, list.Limit = list.Cursor, duly.MaxBatch
-	for range pageCalls {
-		list.Cursor = p.Next
-		page, err := e.List(ctx, q, list)
-		if err != nil {
-			return p, err
-		}
-		var found []duly.JobInfo
-		for i := range page.Jobs {
-			if s.has(&page.Jobs[i]) {
-				found = append(found, page.Jobs[i])
-			}
-		}
-
-		// A page cannot end within a page of the engine. So a short one replaces a page with too many jobs.
-		if len(p.Jobs)+len(found) > most {
-			if 2*len(p.Jobs) > most {
-				return p, nil
-			}
-			list.Limit = most - len(p.Jobs)
-			continue
-		}
-		p.Jobs, p.Next = append(p.Jobs, found...), page.Next
-		p.Examined += len(page.Jobs)
-		if p.Next == "" || len(p.Jobs) == most {
-			return p, nil
-		}
-	}
-	return p, nil
 }

@@ -66,38 +66,3 @@ func TestSelectionEndsInTime(t *testing.T) {
 		t.Errorf("%d jobs in %d looks", found, looks)
 	}
 }
-
-// P5: the pages of the filtered list have every job once, at most a page of them, in few calls.
-func TestSelectionPages(t *testing.T) {
-	t.Parallel()
-	for _, every := range []int{1, 2, 7, 50, 5000} {
-		d := newSet(2)
-		want := 0
-		for i := range 10_000 {
-			if i%every == 0 || i > 9_900 {
-				d.add(i%2, "boom")
-				want++
-			} else {
-				d.add(i%2, "bang")
-			}
-		}
-		seen, pages := map[string]bool{}, 0
-		s := &Selection{Fingerprint: Fingerprint("boom")}
-		list := duly.ListParams{State: duly.StateDead, PageParams: duly.PageParams{Limit: 100}}
-		for more := true; more; more = list.Cursor != "" {
-			d.calls = 0
-			p, err := s.Page(t.Context(), d, duly.Q("mail"), list)
-			if err != nil || len(p.Jobs) > 100 || d.calls > pageCalls {
-				t.Fatalf("%d jobs in %d calls, %v", len(p.Jobs), d.calls, err)
-			}
-			for i := range p.Jobs {
-				seen[p.Jobs[i].ID] = true
-			}
-			list.Cursor = p.Next
-			pages++
-		}
-		if len(seen) != want || pages > want/50+2 {
-			t.Errorf("every %d: %d of %d jobs on %d pages", every, len(seen), want, pages)
-		}
-	}
-}

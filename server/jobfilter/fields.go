@@ -56,6 +56,7 @@ func (f *Filter) parse(w word, now time.Time) (c condition, err error) {
 	header, isHeader := strings.CutPrefix(w.field, "header.")
 	switch {
 	case isHeader:
+		f.headers = true
 		c.holds, err = w.ofText(func(j *duly.JobInfo) string { return j.Headers[header] })
 	case texts[w.field] != nil:
 		f.bodies = f.bodies || w.field == "body" || w.field == "result"

@@ -18,8 +18,8 @@ const (
 
 // Filter selects jobs. The zero Filter selects every job.
 type Filter struct {
-	conditions []condition
-	bodies     bool
+	conditions      []condition
+	bodies, headers bool
 }
 
 // condition is one condition on a job.
@@ -57,6 +57,9 @@ func (f *Filter) Empty() bool { return len(f.conditions) == 0 }
 
 // Bodies reports whether Match needs the bodies of jobs.
 func (f *Filter) Bodies() bool { return f.bodies }
+
+// Content reports whether Match reads what the caller of a job has passed: its body, its headers or its result.
+func (f *Filter) Content() bool { return f.bodies || f.headers }
 
 // Match reports whether all conditions hold for a job.
 func (f *Filter) Match(j *duly.JobInfo) bool {

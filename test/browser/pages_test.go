@@ -233,6 +233,8 @@ var sessionPages = []shownPage{
 	{name: "delayed", path: "/n/default/q/emails/delayed?select=all"},
 	{name: "leased", path: "/n/default/q/emails/leased"},
 	{name: "ready-pages", path: "/n/default/q/thumbnails/ready"},
+	{name: "ready-where", path: "/n/default/q/thumbnails/ready?where=priority%3A0"},
+	{name: "ready-where-error", path: "/n/default/q/thumbnails/ready?where=priority", failing: true},
 	{name: "done-empty", path: "/n/default/q/emails/done"},
 	{name: "job", path: "/n/default/q/emails/j/full"},
 	{name: "job-dead", path: "/n/default/q/emails/j/job-1"},
@@ -317,6 +319,9 @@ var loginPages = []shownPage{
 // show opens a page. Afterwards no fault may be there, except the report of the status of a failing one.
 func (s *dashboardServer) show(b *tab, p shownPage) {
 	b.t.Helper()
+	if strings.Contains(p.path, "fp=") || strings.Contains(p.path, "where=") {
+		s.clock.Advance(time.Second) // a search may begin again
+	}
 	b.open(s.URL + "/ui" + p.path)
 	if p.open != "" {
 		b.submit(p.open)

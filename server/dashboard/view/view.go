@@ -273,10 +273,13 @@ type Jobs struct {
 	Whole         render.Path
 
 	// Groups are set on the first page of dead jobs, and with a group's filter. Filter is the fingerprint of that group,
-	// "" for none. Examined counts the jobs of the filter.
+	// "" for none. Where has conditions, Conditions their fields. Progress counts the jobs that were Examined by either.
 	Groups   *Groups
 	Filter   string
 	Examined int
+
+	Where, Conditions, Progress string
+	Export                      []Link
 
 	Rows []duly.JobInfo
 	// The buttons are the actions on selected jobs. All selects every job of the page. Purge is the action on all jobs.
