@@ -60,7 +60,8 @@ type action struct {
 	name string
 	// api and command are set if they have other names than the kind and the action.
 	api, command string
-	access       auth.Access // of the kind unless set
+	access       auth.Access    // of the kind unless set
+	limited      contract.Right // the right whose rate limits the route, 0 for none
 	// state is set if the action is about every job of the state in [target.back].
 	state bool
 	// question returns the question before the action, "" if it runs at once. effect says what happens.
@@ -264,7 +265,7 @@ func (d *Dashboard) actionRoutes() (list []route.Route) {
 			continue
 		}
 		r := d.route("POST", a.of.at+"/"+a.name, a.access, func(c *route.Call) error { return d.act(c, a) })
-		r.MaxBody = maxSelection
+		r.LimitedBy, r.MaxBody = a.limited, maxSelection
 		list = append(list, r)
 	}
 	return list

@@ -279,6 +279,17 @@ func TestSettings(t *testing.T) {
 	if a.status != 200 || strings.Contains(a.body, "SECRET") || !strings.Contains(a.body, "shows no bodies") {
 		t.Errorf("the page has the status %d, or the body: %s", a.status, a.body)
 	}
+	r.put(duly.Schedule{Name: "nightly", Spec: "@daily", Template: duly.Job{
+		Body: []byte("SECRET"), Headers: map[string]string{"x": "SECRET"},
+	}})
+	if page := r.login("admin").get(nightly); page.status != 200 || strings.Contains(page.body, "SECRET") {
+		t.Errorf("the page of a schedule has the status %d, or the body: %s", page.status, page.body)
+	}
+	for _, at := range []string{"/ui/n/shop/set/schedule?queue=reports&name=nightly", "/ui/n/shop/q/mail/push?copy=" + id} {
+		if page := r.login("admin").get(at); page.status != http.StatusForbidden || strings.Contains(page.body, "SECRET") {
+			t.Errorf("%s has the status %d", at, page.status)
+		}
+	}
 	if !strings.Contains(a.body, `<span class="label red"><bdi>prod &lt;1&gt;</bdi></span>`) ||
 		!strings.Contains(a.body, "<title>[prod &lt;1&gt;] ") {
 		t.Errorf("the page has no label: %s", a.body)

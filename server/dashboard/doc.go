@@ -26,6 +26,11 @@
 // An action (actions.go) is the same as a route of the API, and has its right. It asks first where it destroys
 // something, writes the audit log (package audit), and answers with a redirect to a page that shows its result.
 //
+// # Forms
+//
+// A form (form.go) is generated from the API's description of a request, and its values become that request. So its
+// fields, their values and their errors are those of the API.
+//
 // # Pages
 //
 // The templates are in the folder templates (package render), the data of each page in package view, and the files that

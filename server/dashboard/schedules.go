@@ -25,7 +25,7 @@ const (
 var scheduleActions = []action{
 	{of: ofSchedule, name: "pause", done: "The schedule is paused.", run: onSchedule(duly.Scheduler.PauseSchedule)},
 	{of: ofSchedule, name: "resume", done: "The schedule continues.", run: onSchedule(duly.Scheduler.ResumeSchedule)},
-	{of: ofSchedule, name: "trigger", run: triggerSchedule},
+	{of: ofSchedule, name: "trigger", limited: contract.RightProduce, run: triggerSchedule},
 	{
 		of: ofSchedule, name: "delete", api: "DELETE " + ofSchedule.api, done: "The schedule is deleted.",
 		question: ask("Delete the schedule {name}?"), effect: "Its runs stay.",

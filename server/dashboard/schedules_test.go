@@ -263,3 +263,22 @@ func TestEngineWithoutSchedules(t *testing.T) {
 		}
 	}
 }
+
+// Run now is limited by the rate of the session's token, as its route of the API is.
+func TestRunNowIsLimited(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	limited := 0
+	for _, route := range r.routes {
+		switch route.Method + " " + route.Path {
+		case "POST " + ofSchedule.at + "/trigger", "POST " + scheduleForm.at, "POST " + pushForm.at:
+			limited++
+			if route.LimitedBy != contract.RightProduce {
+				t.Errorf("%s is not limited", route.Path)
+			}
+		}
+	}
+	if limited != 3 {
+		t.Errorf("%d routes are found", limited)
+	}
+}
