@@ -71,6 +71,7 @@ func (s *Server) newDashboard(cfg *Config, observed *observe.Engine) (*dashboard
 	}
 	return dashboard.New(dashboard.Config{
 		Engine: cfg.Engine, Surveyor: contract.SurveyorOf(observed.Engine), Explainer: contract.ExplainerOf(observed.Engine),
+		Finder: contract.FinderOf(observed.Engine), KeyLister: contract.KeyListerOf(observed.Engine),
 		Guard: s.guard, Clock: cfg.Clock, Audit: s.audit, Version: cfg.Version, Key: key, Insecure: cfg.UI.Insecure,
 		Secure: cfg.Listen.AdminTLS != nil,
 		Origin: cfg.UI.Origin, ReadOnly: cfg.UI.ReadOnly, HideBodies: cfg.UI.HideBodies, Label: cfg.UI.Label, Color: cfg.UI.Color,

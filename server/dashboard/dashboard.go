@@ -31,6 +31,8 @@ type Config struct {
 	Engine    contract.Engine
 	Surveyor  contract.Surveyor
 	Explainer contract.Explainer
+	Finder    contract.Finder
+	KeyLister contract.KeyLister
 	Guard     *auth.Guard
 	Clock     duly.Clock
 	Audit     Auditor
@@ -129,7 +131,9 @@ func (d *Dashboard) Routes() []route.Route {
 		d.route("POST", Prefix+"/theme", auth.Open, d.theme),
 		d.route("GET", atNamespace+"/live", auth.Either, d.live),
 		d.route("GET", atQueue, auth.Either, d.queue),
-		d.route("GET", atQueue+"/find", auth.Consume, d.find),
+		d.route("GET", atQueue+"/find", auth.Consume, d.openJob),
+		d.route("GET", atQueue+"/keys", auth.Consume, d.keys),
+		d.route("GET", atNamespace+"/find", auth.Consume, d.find),
 		d.route("GET", atQueue+"/{state}", auth.Consume, d.jobs),
 		d.route("GET", atQueue+"/j/{id}", auth.Consume, d.job),
 		d.route("GET", atQueue+"/export/{state}", auth.Consume, d.export),

@@ -78,7 +78,8 @@ func newRigOn(t *testing.T, engine store, fake *clock.Fake, changes ...func(*Con
 		t.Fatal(err)
 	}
 	cfg := Config{
-		Engine: r.engine, Surveyor: contract.SurveyorOf(r.engine), Explainer: contract.ExplainerOf(r.engine), Guard: r.guard,
+		Engine: r.engine, Surveyor: contract.SurveyorOf(r.engine), Explainer: contract.ExplainerOf(r.engine),
+		Finder: contract.FinderOf(r.engine), KeyLister: contract.KeyListerOf(r.engine), Guard: r.guard,
 		Clock: r.clock, Audit: r.audit, Version: "test", Key: session.NewKey(),
 	}
 	cfg.Scheduler, _ = engine.(duly.Scheduler)
@@ -494,8 +495,12 @@ func TestHostileTexts(t *testing.T) {
 		r.put(duly.Schedule{
 			Name: "nightly", Spec: "@daily", Template: duly.Job{Body: []byte(text), Headers: map[string]string{"x": text}, OrderKey: text},
 		})
+		r.push(duly.Job{Queue: "lane", OrderKey: text})
+		waits := r.push(duly.Job{Queue: "lane", OrderKey: text})
 		r.clock.Advance(5 * time.Second)
 		for _, page := range []string{
+			"/ui/n/shop/q/lane/keys", "/ui/n/shop/q/lane/keys?key=" + url.QueryEscape(text), "/ui/n/shop/q/lane/j/" + waits,
+			"/ui/n/shop/find?q=" + url.QueryEscape(text), "/ui/n/shop/find?q=" + url.QueryEscape("key:"+text),
 			nightly, "/ui/n/shop/set/schedule?queue=reports&name=nightly", "/ui/n/shop/schedules",
 			"/ui/n/shop/q/mail/dead", "/ui/n/shop/q/mail/j/" + id, "/ui/n/shop/dead",
 			"/ui/n/shop/q/mail/dead?fp=" + failures.Fingerprint(text), "/ui/n/shop/dead?fp=" + failures.Fingerprint(text),

@@ -54,11 +54,13 @@ func (r *rig) pages(jobs map[duly.State][2]string) []string {
 	list := []string{"/ui", "/ui/login", "/ui/login?code=x", "/ui/n/shop", "/ui/n/shop?range=7d", "/ui/n/shop?range=none",
 		"/ui/n/shop/queues", "/ui/n/shop/queues?cursor=bad", "/ui/none",
 		"/ui/n/none/queues", "/ui/n/shop/q/none", "/ui/n/shop/q/none/dead", "/ui/n/shop/schedules", "/ui/n/shop/set/schedule",
-		"/ui/n/shop/schedules/none/none", "/ui/n/shop/targets", crm, "/ui/n/shop/targets/none", "/ui/n/shop/set/target?name=crm"}
+		"/ui/n/shop/schedules/none/none", "/ui/n/shop/targets", crm, "/ui/n/shop/targets/none", "/ui/n/shop/set/target?name=crm",
+		"/ui/n/shop/find", "/ui/n/shop/find?q=q&x=1", "/ui/n/shop/find?q=key%3Ak"}
 	for _, at := range jobs {
 		queue := "/ui/n/shop/q/" + at[0]
 		list = append(list, "/ui/n/shop/schedules/"+at[0]+"/nightly", "/ui/n/shop/set/schedule?name=nightly&queue="+at[0], queue+"/push",
-			queue+"/push?copy="+at[1], queue+"/settings")
+			queue+"/push?copy="+at[1], queue+"/settings",
+			queue+"/keys?prefix=k", queue+"/keys?key=k", "/ui/n/shop/find?q="+at[1], "/ui/n/shop/find?q="+at[0])
 		list = append(list, queue, queue+"?range=3d", queue+"/j/"+at[1], queue+"/j/none", queue+"/none")
 		for _, state := range duly.States {
 			list = append(list, queue+"/"+state.String(), queue+"/"+state.String()+"?select=all", queue+"/"+state.String()+"?where=error~x+-id:y",
@@ -172,6 +174,27 @@ func (c countedExplainer) Explain(ctx context.Context, q duly.QueueRef, id strin
 	return c.Explainer.Explain(ctx, q, id)
 }
 
+// countedFinder counts the searches for IDs and order keys.
+type countedFinder struct {
+	*model.Engine
+	*counted
+}
+
+func (c countedFinder) Find(ctx context.Context, namespace, id string) (contract.Found, error) {
+	c.calls.Add(1)
+	return c.Engine.Find(ctx, namespace, id)
+}
+
+func (c countedFinder) Keys(ctx context.Context, q duly.QueueRef, p contract.KeysParams) (contract.KeyPage, error) {
+	c.calls.Add(1)
+	return c.Engine.Keys(ctx, q, p)
+}
+
+func (c countedFinder) Holder(ctx context.Context, q duly.QueueRef, key string) (contract.KeyInfo, error) {
+	c.calls.Add(1)
+	return c.Engine.Holder(ctx, q, key)
+}
+
 // countedScheduler counts the calls about schedules.
 type countedScheduler struct {
 	duly.Scheduler
@@ -197,6 +220,7 @@ func TestCallsOfPages(t *testing.T) {
 	r := newRigOn(t, engine, fake, func(c *Config) {
 		c.Scheduler, c.Surveyor = countedScheduler{plain, engine}, contract.SurveyorOf(plain) // a survey is one call
 		c.Explainer = countedExplainer{plain, engine}
+		c.Finder, c.KeyLister = countedFinder{plain, engine}, countedFinder{plain, engine}
 	})
 	b := r.login("admin")
 	queue, id := r.newJob(duly.StateDead)

@@ -11,6 +11,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
+	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard/view"
 	"github.com/dulymq/duly/server/route"
 )
@@ -135,6 +136,9 @@ func (d *Dashboard) queue(c *route.Call) error {
 	}
 	v.Now = d.cfg.Clock.Now()
 	v.Links = append(d.formLink(c, &pushForm, "Push a job"), d.formLink(c, &settingsForm, "Change the settings")...)
+	if c.Require(auth.Consume) == nil {
+		v.Links = append(v.Links, view.Link{Text: "Order keys", To: queuePath(q.Namespace, q.Name, "keys")})
+	}
 	v.Fields = below("config.", wire.QueueForm.Append(nil, wire.Queue{Config: config}))
 	for i, n := range contract.CountersOf(&stats.Counters) {
 		v.Counters = append(v.Counters, view.Number{Name: n.Name, Text: texts[atCounters+i], At: atCounters + i})
@@ -150,8 +154,8 @@ func (d *Dashboard) queue(c *route.Call) error {
 	return d.reply(c, http.StatusOK, "queue.html", v)
 }
 
-// find sends a caller to a job of the queue by its ID.
-func (d *Dashboard) find(c *route.Call) error {
+// openJob sends a caller to a job of the queue by its ID.
+func (d *Dashboard) openJob(c *route.Call) error {
 	q, id := queueOf(c), c.Query("id")
 	if id == "" {
 		return seeOther(c, queuePath(q.Namespace, q.Name))

@@ -9,6 +9,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/internal/wire"
+	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard/assets"
 	"github.com/dulymq/duly/server/dashboard/render"
 	"github.com/dulymq/duly/server/dashboard/view"
@@ -32,6 +33,9 @@ func (d *Dashboard) frame(c *route.Call, title string) view.Frame {
 	f.Session, f.Rights = grant.Name(), strings.Join(grant.Token.Rights.Names(), ", ")
 	f.Namespace, f.Start = cmp.Or(f.Namespace, home(grant)), grant.Token.Namespace == contract.AllNamespaces
 	f.Result = d.results.text(s.ID + " " + c.Query("result"))
+	if auth.Consume.Allows(&grant.Token, f.Namespace) {
+		f.Find = path("n", f.Namespace, "find")
+	}
 	for _, n := range d.nav {
 		if n.Access.Allows(&grant.Token, f.Namespace) {
 			n.To = path("n", f.Namespace) + n.To

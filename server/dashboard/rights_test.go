@@ -37,6 +37,8 @@ var pairs = []pair{
 	{"GET /ui/n/{namespace}/q/{queue}/{state}", "GET /v1/shop/queues/QUEUE/jobs?state=ready", duly.StateReady},
 	{"GET /ui/n/{namespace}/q/{queue}/j/{id}", "GET /v1/shop/queues/QUEUE/jobs/ID", duly.StateReady},
 	{"GET /ui/n/{namespace}/q/{queue}/export/{state}", "GET /v1/shop/queues/QUEUE/jobs?state=ready", duly.StateReady},
+	{"GET /ui/n/{namespace}/q/{queue}/keys", "GET /v1/shop/queues/QUEUE/keys", duly.StateReady},
+	{"GET /ui/n/{namespace}/find", "GET /v1/shop/jobs/ID", duly.StateReady},
 	{"GET /ui/n/{namespace}/q/{queue}/find", "GET /v1/shop/queues/QUEUE/jobs/ID", duly.StateReady},
 	{"GET /ui/n/{namespace}/q/{queue}/push", `POST /v1/shop/queues/QUEUE/jobs {"body":"x"}`, duly.StateReady},
 	{"POST /ui/n/{namespace}/q/{queue}/push", `POST /v1/shop/queues/QUEUE/jobs {"body":"x"}`, duly.StateReady},

@@ -38,6 +38,8 @@ func (d *Dashboard) why(c *route.Call, q duly.QueueRef, j *duly.JobInfo) (list [
 			w.Facts = append(w.Facts, d.fact(c, q, f, x.Now))
 			if f.Code == contract.FactBlocked {
 				id = f.Holder.ID
+				lane := &w.Facts[len(w.Facts)-1].Links
+				*lane = append(*lane, view.Link{Text: "Jobs of the key", To: lanePath(q, j.OrderKey).To})
 			}
 		}
 		if x.State == duly.StateReady {

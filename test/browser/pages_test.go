@@ -60,7 +60,8 @@ func newDashboardServer(t *testing.T) *dashboardServer {
 		t.Fatal(err)
 	}
 	d, err := dashboard.New(dashboard.Config{
-		Engine: s.engine, Surveyor: s, Scheduler: s.engine, Explainer: s.engine, Targets: s.pushTargets(), Guard: guard,
+		Engine: s.engine, Surveyor: s, Scheduler: s.engine, Explainer: s.engine, Targets: s.pushTargets(),
+		Finder: s.engine, KeyLister: s.engine, Guard: guard,
 		Clock: fake, Audit: lines, Version: "v1.0.0", Key: uisession.NewKey(), Label: "staging", Color: "orange",
 	})
 	if err != nil {
@@ -238,6 +239,13 @@ var sessionPages = []shownPage{
 	{name: "done-empty", path: "/n/default/q/emails/done"},
 	{name: "job", path: "/n/default/q/emails/j/full"},
 	{name: "job-dead", path: "/n/default/q/emails/j/job-1"},
+	{name: "keys", path: "/n/lanes/q/orders/keys"},
+	{name: "keys-empty", path: "/n/default/q/emails/keys?prefix=none"},
+	{name: "key", path: "/n/lanes/q/orders/keys?key=customer+4711%2F%C3%A4"},
+	{name: "key-error", path: "/n/lanes/q/orders/keys?key=none", failing: true},
+	{name: "find", path: "/n/default/find?q=e"},
+	{name: "find-key", path: "/n/lanes/find?q=key%3Acustomer+4711%2F%C3%A4"},
+	{name: "find-nothing", path: "/n/empty/find?q=nothing"},
 	{name: "job-blocked", path: "/n/lanes/q/orders/j/third"},
 	{name: "job-error", path: "/n/default/q/emails/j/none", failing: true},
 	{

@@ -19,7 +19,7 @@ function move(by) {
 }
 
 const actions = {
-  '/': () => document.querySelector('main [type=search]')?.focus(),
+  '/': () => document.querySelector('header [type=search], main [type=search]')?.focus(),
   '?': () => dialog?.showModal(),
   j: () => move(1),
   k: () => move(-1),

@@ -24,6 +24,8 @@ type Frame struct {
 	// Result is what the last action has done. Here is the URL of the page, Now the engine's clock, and Hash that of the
 	// assets.
 	Result, Here, Now, Hash string
+	// Find is the page that finds anything in the namespace, "" without the right.
+	Find render.Path
 	// Stream is the URL of the live numbers, "" on a page without.
 	Stream render.Path
 	// Pages are those of the navigation.
@@ -52,6 +54,13 @@ type Page struct {
 	// First and Next are pages of a list, "" for none. Now is the time of the page.
 	First, Next render.Path
 	Now         time.Time
+	Search      Search // without a label there is none
+}
+
+// Search is a form with one field.
+type Search struct {
+	To                 render.Path
+	Label, Name, Value string
 }
 
 // Schedules is the list of a namespace's schedules.
