@@ -2,11 +2,11 @@
 //
 // # Conditions
 //
-// [Parse] reads conditions that are separated by spaces. A job matches if all of them hold:
+// [Parse] reads conditions that are separated by spaces or line ends. A job matches if all of them hold:
 //
 //	error~timeout        the last error contains a text, with upper and lower case alike
 //	body~"order 17"      a text with spaces has quotes
-//	header.tenant:acme   a text is equal
+//	header.tenant:acme   a text is equal; the name of a header in upper or lower case
 //	-merge:daily         a condition that does not hold
 //	priority>=5          a number; size may have a unit such as 64KiB
 //	pushed<2026-12-24    a time or a day in UTC

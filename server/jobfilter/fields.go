@@ -54,7 +54,10 @@ func Fields() []string {
 func (f *Filter) parse(w word, now time.Time) (c condition, err error) {
 	w.field, c.not = strings.CutPrefix(w.field, "-")
 	header, isHeader := strings.CutPrefix(w.field, "header.")
+	header = strings.ToLower(header) // jobs have them in lower case
 	switch {
+	case isHeader && header == "":
+		err = contract.Invalid("where", "has %.60q without the name of a header; write header.NAME", w.text)
 	case isHeader:
 		f.headers = true
 		c.holds, err = w.ofText(func(j *duly.JobInfo) string { return j.Headers[header] })
@@ -97,8 +100,11 @@ func (w *word) ofNumber(of func(j *duly.JobInfo) int64) (func(j *duly.JobInfo) b
 	if w.field == "size" && err != nil {
 		n, err = parseSize(w.value)
 	}
-	if err != nil {
-		return nil, contract.Invalid("where", "has %.60q, must have a number", w.text)
+	switch {
+	case err != nil && w.field == "size":
+		return nil, contract.Invalid("where", "has %.60q; write a number of bytes, or one with a unit: 64KiB or 2MiB", w.text)
+	case err != nil:
+		return nil, contract.Invalid("where", "has %.60q; write a whole number of at most 18 digits", w.text)
 	}
 	return w.compare(func(j *duly.JobInfo) (int, bool) { return cmp.Compare(of(j), n), true })
 }

@@ -31,11 +31,11 @@ type condition struct {
 // Parse reads conditions. now is the time from which ages count. The error is [duly.ErrInvalid] and names the condition.
 func Parse(text string, now time.Time) (*Filter, error) {
 	if len(text) > MaxLength {
-		return nil, contract.Invalid("where", "has %d bytes, may have %d", len(text), MaxLength)
+		return nil, contract.Invalid("where", "has %d bytes, may have at most %d", len(text), MaxLength)
 	}
 
 	f := &Filter{}
-	for rest := strings.TrimLeft(text, " "); rest != ""; rest = strings.TrimLeft(rest, " ") {
+	for rest := strings.TrimLeft(text, spaces); rest != ""; rest = strings.TrimLeft(rest, spaces) {
 		word, after, err := cutWord(rest)
 		if err != nil {
 			return nil, err
@@ -71,14 +71,17 @@ type word struct {
 	text, field, op, value string
 }
 
+// spaces separate conditions. A text of several lines comes from a script.
+const spaces = " \t\r\n"
+
 // operators are those of conditions. A longer one is before its beginning.
 var operators = []string{">=", "<=", ":", "~", ">", "<", "="}
 
 // cutWord cuts the first condition from a text. Quotes in a value may have spaces between them, and \" and \\ inside.
 func cutWord(text string) (w word, rest string, err error) {
-	at := strings.IndexAny(text, ":~<>= \"")
-	if at < 0 || text[at] == ' ' || text[at] == '"' {
-		bare, _, _ := strings.Cut(text, " ")
+	at := strings.IndexAny(text, ":~<>=\""+spaces)
+	if at < 0 || strings.ContainsRune("\""+spaces, rune(text[at])) {
+		bare, _ := cutSpace(text)
 		return w, "", contract.Invalid("where", "has %.60q without an operator; write a condition such as error~timeout",
 			bare)
 	}
@@ -91,7 +94,7 @@ func cutWord(text string) (w word, rest string, err error) {
 		}
 	}
 	if !strings.HasPrefix(rest, `"`) {
-		w.value, rest, _ = strings.Cut(rest, " ")
+		w.value, rest = cutSpace(rest)
 	} else if w.value, rest, err = cutQuoted(rest[1:]); err != nil {
 		return w, "", err
 	}
@@ -103,13 +106,21 @@ func cutWord(text string) (w word, rest string, err error) {
 	return w, rest, nil
 }
 
+// cutSpace cuts a text before its first space.
+func cutSpace(text string) (before, rest string) {
+	if at := strings.IndexAny(text, spaces); at >= 0 {
+		return text[:at], text[at:]
+	}
+	return text, ""
+}
+
 // cutQuoted cuts a value up to its closing quote.
 func cutQuoted(text string) (value, rest string, err error) {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
 		case c == '"':
-			if i+1 < len(text) && text[i+1] != ' ' {
+			if i+1 < len(text) && !strings.Contains(spaces, text[i+1:i+2]) {
 				return "", "", contract.Invalid("where", "has %.20q after a closing quote; write a space", text[i+1:])
 			}
 			return b.String(), text[i+1:], nil
