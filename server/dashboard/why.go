@@ -18,26 +18,32 @@ func (d *Dashboard) why(c *route.Call, q duly.QueueRef, j *duly.JobInfo) (list [
 	if q.IsGroup() {
 		return nil, nil // Explain is not for groups
 	}
-	for id := j.ID; id != "" && len(list) < 2; {
+	for id, state := j.ID, j.State; id != "" && len(list) < 2; {
+		w := view.Why{}
+		if len(list) > 0 {
+			w.Job = view.Link{Text: id, To: queuePath(q.Namespace, q.Name, "j", id)}
+		}
+
 		x, err := d.cfg.Explainer.Explain(c.Context(), q, id)
 		switch duly.CodeOf(err) {
 		case duly.CodeUnsupported, duly.CodeNotFound: // a job may end meanwhile
 			return list, nil
+		case duly.CodeCorrupt:
+			// The damaged entry may be of another job, so the page has the rest.
+			w.State, w.Facts = state.String(), []view.Fact{{Code: string(duly.CodeCorrupt), Text: err.Error()}}
+			return append(list, w), nil
 		}
 		if err != nil {
 			return nil, err
 		}
 
-		w := view.Why{State: x.State.String(), Free: !x.Held()}
-		if len(list) > 0 {
-			w.Job = view.Link{Text: id, To: queuePath(q.Namespace, q.Name, "j", id)}
-		}
+		w.State, w.Free = x.State.String(), !x.Held()
 		id = ""
 		for i := range x.Facts {
 			f := &x.Facts[i]
 			w.Facts = append(w.Facts, d.fact(c, q, f, x.Now))
 			if f.Code == contract.FactBlocked {
-				id = f.Holder.ID
+				id, state = f.Holder.ID, f.Holder.State
 				lane := &w.Facts[len(w.Facts)-1].Links
 				*lane = append(*lane, view.Link{Text: "Jobs of the key", To: lanePath(q, j.OrderKey).To})
 			}

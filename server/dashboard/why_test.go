@@ -165,3 +165,12 @@ func TestJobWithoutWhy(t *testing.T) {
 		}
 	}
 }
+
+// If an entry of the store is damaged that Explain reads, the page of the job names it and has everything else.
+func TestJobWithDamagedWhy(t *testing.T) {
+	t.Parallel()
+	damaged := contract.Errorf(duly.CodeCorrupt, "the record of job other is damaged; run duly check --repair")
+	r := newRig(t, func(c *Config) { c.Explainer = unable{damaged} })
+	r.push(duly.Job{ID: "a", Body: []byte("the body")})
+	r.login("consume").has("/ui/n/shop/q/mail/j/a", "Why this job is ready", "the record of job other is damaged", "the body")
+}
