@@ -94,7 +94,7 @@ func delayed(f *contract.Fact, at string) string {
 
 func blocked(f *contract.Fact, at string) string {
 	if f.Holder.ID == "" {
-		return "the job that has its order key has expired; the next step frees the key"
+		return "the job that had its order key has expired or is lost; the next step frees the key"
 	}
 	text := fmt.Sprintf("job %s has its order key and is %s", f.Holder.ID, f.Holder.State)
 	return text + until(" until", at) + "; " + before(f, "blocked job")

@@ -48,10 +48,10 @@ func TestSentencesNameTheirMoments(t *testing.T) {
 	}
 
 	for want, f := range map[string]contract.Fact{
-		"the queue is paused until somebody resumes it":                           {Code: contract.FactPaused},
-		"the queue waits for the end of its probe":                                {Code: contract.FactProbing},
-		"the job that has its order key has expired; the next step frees the key": {Code: contract.FactBlocked},
-		"1 ready job is before this one":                                          {Code: contract.FactBehind, Count: 1},
+		"the queue is paused until somebody resumes it":                                      {Code: contract.FactPaused},
+		"the queue waits for the end of its probe":                                           {Code: contract.FactProbing},
+		"the job that had its order key has expired or is lost; the next step frees the key": {Code: contract.FactBlocked},
+		"1 ready job is before this one":                                                     {Code: contract.FactBehind, Count: 1},
 		"more than 10 000 ready jobs are before this one": {
 			Code: contract.FactBehind, Count: 10_000, More: true,
 		},
