@@ -124,8 +124,8 @@ func (f *form) show(v *view.Form, values url.Values, failed error) {
 		}
 		delete(problems, in.Name)
 	}
-	for _, p := range problems {
-		v.Problem += p + ". "
+	for _, name := range slices.Sorted(maps.Keys(problems)) {
+		v.Problem += problems[name] + ". "
 	}
 	if failed != nil && (e == nil || len(e.Fields) == 0) {
 		v.Problem = failed.Error()
@@ -237,10 +237,15 @@ func requestOf(of *wire.Object, prefix string, form url.Values, bad *contract.Ba
 			object[f.Name] = map[string]any{inner.Name: scalar(inner.Kind, value, prefix+f.Name, bad)}
 		case f.Kind == wire.TextMap:
 			texts := map[string]string{}
-			for line := range strings.Lines(value) {
-				if name, text, _ := strings.Cut(line, ":"); strings.TrimSpace(name) != "" {
-					texts[strings.TrimSpace(name)] = strings.TrimSpace(text)
+			for i, line := range strings.Split(value, "\n") {
+				name, text, found := strings.Cut(line, ":")
+				if strings.TrimSpace(line) == "" {
+					continue
 				}
+				if !found { // no page shows the line, which may have a secret
+					bad.Add(prefix+f.Name, "need a colon in line %d; write name: value", i+1)
+				}
+				texts[strings.TrimSpace(name)] = strings.TrimSpace(text)
 			}
 			object[f.Name] = texts
 		case f.List:

@@ -68,7 +68,7 @@ func (d *Dashboard) checkShown(body []byte) error {
 func readPush(d *Dashboard, t *target, request string) (func(context.Context) (string, error), error) {
 	job, err := wire.ReadPushOne(request, t.queue)
 	if err == nil {
-		err = d.checkDestinations("callback", job.Callback, job.OnDone, job.OnDead)
+		err = d.checkDestinations("", "callback", job.Callback, job.OnDone, job.OnDead)
 	}
 	if t.back = "job"; err == nil && job.ID != "" {
 		t.ids = []string{job.ID}
@@ -83,13 +83,14 @@ func readPush(d *Dashboard, t *target, request string) (func(context.Context) (s
 	}, err
 }
 
-// checkDestinations returns an error for the field of a destination that no job may go to: first, on_done or on_dead.
-func (d *Dashboard) checkDestinations(first string, destinations ...string) error {
+// checkDestinations returns an error for the field of a destination that no job may go to: first, on_done or on_dead
+// after a prefix.
+func (d *Dashboard) checkDestinations(prefix, first string, destinations ...string) error {
 	for i, field := range []string{first, "on_done", "on_dead"} {
 		if d.cfg.CheckDestination == nil || destinations[i] == "" {
 			continue
 		}
-		if err := d.cfg.CheckDestination(field, destinations[i]); err != nil {
+		if err := d.cfg.CheckDestination(prefix+field, destinations[i]); err != nil {
 			return err
 		}
 	}

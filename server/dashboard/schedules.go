@@ -167,7 +167,7 @@ func readSchedule(d *Dashboard, t *target, request string) (func(context.Context
 	s, err := wire.ScheduleForm.ReadRequest(request)
 	s.Name, t.of = t.name, ofSchedule
 	if err == nil {
-		err = d.checkDestinations("callback", s.Template.Callback, s.Template.OnDone, s.Template.OnDead)
+		err = d.checkDestinations("template.", "callback", s.Template.Callback, s.Template.OnDone, s.Template.OnDead)
 	}
 	return func(ctx context.Context) (string, error) {
 		put, err := d.cfg.Scheduler.PutSchedule(ctx, t.queue, s)

@@ -51,7 +51,7 @@ func settingsOf(config duly.QueueConfig) url.Values {
 func readSettings(d *Dashboard, t *target, request string) (func(context.Context) (string, error), error) {
 	patch, err := wire.ConfigForm.ReadRequest(request)
 	if err == nil {
-		err = d.checkDestinations("push_url", patch.Push.URL, patch.Push.OnDone, patch.Push.OnDead)
+		err = d.checkDestinations("", "push_url", patch.Push.URL, patch.Push.OnDone, patch.Push.OnDead)
 	}
 	return func(ctx context.Context) (string, error) {
 		err := d.cfg.Engine.Configure(ctx, t.queue, patch)

@@ -1,0 +1,61 @@
+package dashboard
+
+import (
+	"html"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/wire"
+	"github.com/dulymq/duly/server/dashboard/view"
+)
+
+// A body that begins with a line feed is copied as it is: HTML drops one line feed after the tag of a text area.
+func TestCopyKeepsFirstLineFeed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.push(duly.Job{ID: "a", Body: []byte("\nfirst")})
+	page := r.login("admin").get("/ui/n/shop/q/mail/push?" + url.Values{"copy": {"a"}}.Encode()).body
+	if !strings.Contains(page, "spellcheck=\"false\">\n\nfirst</textarea>") {
+		t.Errorf("the form has %s", page)
+	}
+}
+
+// The problems of several fields that a form does not show have the same order each time.
+func TestFormSortsProblems(t *testing.T) {
+	t.Parallel()
+	failed := &duly.Error{Code: duly.CodeInvalid, Fields: []duly.FieldError{
+		{Field: "b", Problem: "is bad"}, {Field: "c", Problem: "is bad"}, {Field: "a", Problem: "is bad"},
+	}}
+	for range 20 {
+		var v view.Form
+		(&form{fields: &wire.Object{}}).show(&v, nil, failed)
+		if want := "a is bad. b is bad. c is bad. "; v.Problem != want {
+			t.Fatalf("the form has %q, want %q", v.Problem, want)
+		}
+	}
+}
+
+// Each problem of a schedule is at its field.
+func TestProblemsAtFieldsOfSchedule(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(c *Config) {
+		c.CheckDestination = func(field, _ string) error { return contract.Invalid(field, "can't be called") }
+	})
+	b, at := r.login("produce"), "/ui/n/shop/set/schedule"
+	for name, tt := range map[string]struct{ value, want string }{
+		"template.headers":  {"kind: sales\ntenant acme", "template.headers need a colon in line 2"},
+		"template.callback": {"http://10.0.0.1/", "template.callback can't be called"},
+		"template.on_dead":  {"http://10.0.0.1/", "template.on_dead can't be called"},
+	} {
+		form := url.Values{"once": {name}, "queue": {"mail"}, "name": {"nightly"}, "spec": {"@daily"}, name: {tt.value}}
+		a := b.post(at, form)
+		_, problem, _ := strings.Cut(html.UnescapeString(a.body), `name="`+name+`"`)
+		if problem, _, _ = strings.Cut(problem, "</div>"); a.status != http.StatusBadRequest || !strings.Contains(problem, tt.want) {
+			t.Errorf("the field %s has the status %d, and %q", name, a.status, problem)
+		}
+	}
+}
