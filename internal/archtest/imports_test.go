@@ -77,7 +77,8 @@ var importRules = []importRule{
 	}},
 	{"the dashboard calls the engine in this process", func(from, path, to string) bool {
 		return under(from, "server/dashboard") && to != "" && !under(to, "server/dashboard") && !slices.Contains([]string{
-			".", "contract", "internal/durable", "internal/ownfile", "internal/queueplan", "internal/schedule", "internal/why", "internal/wire",
+			".", "contract", "internal/durable", "internal/ownfile", "internal/queueplan", "internal/schedule", "internal/turns",
+			"internal/why", "internal/wire",
 			"server/audit", "server/auth", "server/failures", "server/jobfilter", "server/route"}, to)
 	}},
 	{"worker takes no module", func(from, path, to string) bool {

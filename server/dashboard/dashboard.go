@@ -7,10 +7,10 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/turns"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/dashboard/assets"
 	"github.com/dulymq/duly/server/dashboard/attention"
@@ -80,8 +80,8 @@ type Dashboard struct {
 	failures  failures.Tracker
 	streams   streams
 	searches  searches
-	// saving is held from the review of a request until its end.
-	saving sync.Mutex
+	// saving has the queue of a request from its review until its end.
+	saving turns.Turns[duly.QueueRef]
 }
 
 // New returns a Dashboard.

@@ -178,12 +178,26 @@ func (d *Dashboard) submit(c *route.Call, f *form) error {
 	if err = bad.Err(); err == nil {
 		run, err = f.read(d, t, string(request))
 	}
+	// After the page's Back button, the same form may be for another name. The ID of the session, which is in no log,
+	// keeps a secret of the request from being guessed by its sum.
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s %q %q %s", s.ID, t.queue.String(), t.name, request))
+	mark := fmt.Sprintf("%s %x", values.Get("once"), sum[:8])
+	key := s.ID + " " + mark
+
 	if err == nil && f.review != nil {
 		// Of two sessions that save at once, the second one sees what the first one has saved.
-		d.saving.Lock()
-		defer d.saving.Unlock()
+		end, gone := d.saving.Take(c.Context(), t.queue.Normal())
+		if gone != nil {
+			return gone
+		}
+		defer end()
+
+		// The second of two clicks would find nothing to change.
 		var v *view.Confirm
-		if v, err = f.review(d, c, t, string(request), given); v != nil {
+		if !d.results.has(key) {
+			v, err = f.review(d, c, t, string(request), given)
+		}
+		if v != nil {
 			return d.reply(c, http.StatusOK, "confirm.html", v)
 		}
 	}
@@ -191,9 +205,7 @@ func (d *Dashboard) submit(c *route.Call, f *form) error {
 		return d.openForm(c, f, values, err)
 	}
 
-	sum := sha256.Sum256(request)
-	mark := fmt.Sprintf("%s %x", values.Get("once"), sum[:8])
-	page, err := d.results.once(values.Get("once"), s.ID+" "+mark, func() (text string, _ render.Path, err error) {
+	page, err := d.results.once(values.Get("once"), key, func() (text string, _ render.Path, err error) {
 		err = d.audited(d.actionOf(c, f.api, t, &s), t, func() (err error) {
 			text, err = run(c.Context())
 			return err
@@ -202,7 +214,7 @@ func (d *Dashboard) submit(c *route.Call, f *form) error {
 	})
 	switch code := duly.CodeOf(err); {
 	case err == nil:
-		if d.results.text(s.ID+" "+mark) == "" {
+		if d.results.text(key) == "" {
 			mark = ""
 		}
 		return seeOther(c, withQuery(page, "result", mark))
@@ -238,14 +250,11 @@ func requestOf(of *wire.Object, prefix string, form url.Values, bad *contract.Ba
 		case f.Kind == wire.TextMap:
 			texts := map[string]string{}
 			for i, line := range strings.Split(value, "\n") {
-				name, text, found := strings.Cut(line, ":")
-				if strings.TrimSpace(line) == "" {
-					continue
-				}
-				if !found { // no page shows the line, which may have a secret
+				if name, text, found := strings.Cut(line, ":"); found {
+					texts[strings.TrimSpace(name)] = strings.TrimSpace(text)
+				} else if strings.TrimSpace(line) != "" { // no page shows the line, which may have a secret
 					bad.Add(prefix+f.Name, "need a colon in line %d; write name: value", i+1)
 				}
-				texts[strings.TrimSpace(name)] = strings.TrimSpace(text)
 			}
 			object[f.Name] = texts
 		case f.List:

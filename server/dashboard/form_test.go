@@ -13,6 +13,24 @@ import (
 	"github.com/dulymq/duly/server/dashboard/view"
 )
 
+// P7: the second of two clicks on Save gets the answer of the first one, not an error about unchanged settings.
+func TestSecondClickOnSettings(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.push(duly.Job{})
+	b, at := r.login("admin"), "/ui/n/shop/q/mail/settings"
+	form := fields(b.get(at).body)
+	form.Set("max_leased", "2")
+	confirm := fields(b.post(at, form).body)
+
+	first, second := b.post(at, confirm), b.post(at, confirm)
+	if first.status != http.StatusSeeOther || second.status != http.StatusSeeOther ||
+		first.header.Get("Location") != second.header.Get("Location") {
+		t.Errorf("the clicks have the status %d and %d, and go to %q and %q: %s", first.status, second.status,
+			first.header.Get("Location"), second.header.Get("Location"), second.body)
+	}
+}
+
 // A body that begins with a line feed is copied as it is: HTML drops one line feed after the tag of a text area.
 func TestCopyKeepsFirstLineFeed(t *testing.T) {
 	t.Parallel()
@@ -56,6 +74,19 @@ func TestProblemsAtFieldsOfSchedule(t *testing.T) {
 		_, problem, _ := strings.Cut(html.UnescapeString(a.body), `name="`+name+`"`)
 		if problem, _, _ = strings.Cut(problem, "</div>"); a.status != http.StatusBadRequest || !strings.Contains(problem, tt.want) {
 			t.Errorf("the field %s has the status %d, and %q", name, a.status, problem)
+		}
+	}
+}
+
+// P7: a form that a browser shows again after its Back button is another action if only the name in it has changed.
+func TestFormWithAnotherName(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	b, at := r.login("produce"), "/ui/n/shop/set/schedule"
+	for _, name := range []string{"one", "two"} {
+		form := url.Values{"once": {"the same"}, "queue": {"mail"}, "name": {name}, "spec": {"@daily"}}
+		if a := b.post(at, form); !strings.HasPrefix(a.header.Get("Location"), "/ui/n/shop/schedules/mail/"+name+"?") {
+			t.Errorf("the form of %s goes to %q", name, a.header.Get("Location"))
 		}
 	}
 }

@@ -41,12 +41,27 @@ func (r *results) once(
 		return "", contract.Invalid("once", "is missing; send the form of the page")
 	}
 	r.mu.Lock()
-	known := r.list[key]
-	if known == nil || known.until != 0 && r.clock.Mono() >= known.until {
+	known := r.recent(key)
+	if known == nil {
 		known = r.add(key, run)
 	}
 	r.mu.Unlock()
 	return known.run()
+}
+
+// has reports whether the same form has just run an action, or runs it now.
+func (r *results) has(key string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.recent(key) != nil
+}
+
+// recent returns the action that a second click repeats, or nil. The caller holds the lock.
+func (r *results) recent(key string) *result {
+	if known := r.list[key]; known != nil && (known.until == 0 || r.clock.Mono() < known.until) {
+		return known
+	}
+	return nil
 }
 
 // add adds an action that has not run.
