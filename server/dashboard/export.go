@@ -168,14 +168,15 @@ func (w *exporter) begin() (err error) {
 	return err
 }
 
-// cells returns the cells of a job. A spreadsheet would run a cell that begins as a formula does, so that gets a quote.
+// cells returns the cells of a job. A spreadsheet would run a cell that begins as a formula does, so that gets a quote. A
+// number gets none.
 func cells(j *duly.JobInfo) []string {
 	number := strconv.Itoa
 	list := []string{j.ID, j.State.String(), number(j.Priority), number(j.Attempt), number(j.Tries), number(j.Failures),
 		number(j.Stalls), moment(j.PushedAt), moment(j.Due), moment(j.ExpiresAt), moment(j.LeaseEnd), moment(j.FinishedAt),
 		j.OrderKey, j.Merge.Key, number(j.Size), j.LastError}
 	for i, text := range list {
-		if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		if _, err := strconv.Atoi(text); err != nil && text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
 			list[i] = "'" + text
 		}
 	}

@@ -141,7 +141,7 @@ func TestExport(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, row := range table[1:] {
-		if seen[row[0]] || !strings.HasPrefix(row[12], "'=1+1") || row[2] != "0" && row[2] != "'-1" {
+		if seen[row[0]] || !strings.HasPrefix(row[12], "'=1+1") || row[2] != "0" && row[2] != "-1" {
 			t.Fatalf("a row is %q", row)
 		}
 		seen[row[0]] = true
