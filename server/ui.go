@@ -1,6 +1,7 @@
 package server
 
 import (
+	"os"
 	"path/filepath"
 	"time"
 
@@ -72,12 +73,22 @@ func (s *Server) newDashboard(cfg *Config, observed *observe.Engine) (*dashboard
 	return dashboard.New(dashboard.Config{
 		Engine: cfg.Engine, Surveyor: contract.SurveyorOf(observed.Engine), Explainer: contract.ExplainerOf(observed.Engine),
 		Finder: contract.FinderOf(observed.Engine), KeyLister: contract.KeyListerOf(observed.Engine),
+		Operations: s.operations, Server: hostname(),
 		Guard: s.guard, Clock: cfg.Clock, Audit: s.audit, Version: cfg.Version, Key: key, Insecure: cfg.UI.Insecure,
 		Secure: cfg.Listen.AdminTLS != nil,
 		Origin: cfg.UI.Origin, ReadOnly: cfg.UI.ReadOnly, HideBodies: cfg.UI.HideBodies, Label: cfg.UI.Label, Color: cfg.UI.Color,
 		History: history, Facts: facts, CheckDestination: s.push.checkDestination, Scheduler: scheduler, Targets: targets,
 		Targeted: s.refreshBridges,
 	})
+}
+
+// hostname returns the name of this machine.
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return "localhost"
+	}
+	return name
 }
 
 // loginCode returns the function of the admin API that creates login codes, nil without a dashboard.

@@ -79,7 +79,8 @@ var importRules = []importRule{
 		return under(from, "server/dashboard") && to != "" && !under(to, "server/dashboard") && !slices.Contains([]string{
 			".", "contract", "internal/durable", "internal/ownfile", "internal/queueplan", "internal/schedule", "internal/turns",
 			"internal/why", "internal/wire",
-			"server/audit", "server/auth", "server/failures", "server/jobfilter", "server/route"}, to)
+			"server/audit", "server/auth", "server/failures", "server/jobfilter", "server/operations", "server/operations/spec",
+			"server/route"}, to)
 	}},
 	{"worker takes no module", func(from, path, to string) bool {
 		return under(from, "worker") && to == "" && !standard(path)

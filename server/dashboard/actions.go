@@ -81,7 +81,7 @@ const maxPurged, purgeStep = 10_000, 1000
 const maxSelected = jobsPerPage
 
 // actions lists all changes that pages offer.
-var actions = complete(slices.Concat(queueActions, scheduleActions, targetActions))
+var actions = complete(slices.Concat(queueActions, scheduleActions, targetActions, operationActions))
 
 var queueActions = []action{
 	{
@@ -160,6 +160,7 @@ type target struct {
 	back  string
 	state duly.State
 	of    *kind
+	call  *route.Call
 	// text says what has happened, instead of the action.
 	text string
 
@@ -169,7 +170,7 @@ type target struct {
 
 // targetOf returns the target of a request, whose path or form has its names.
 func targetOf(c *route.Call, form url.Values) *target {
-	t := &target{queue: queueOf(c), name: cmp.Or(c.PathValue("name"), form.Get("name")), back: form.Get("back"), of: ofQueue}
+	t := &target{queue: queueOf(c), name: cmp.Or(c.PathValue("name"), form.Get("name")), back: form.Get("back"), of: ofQueue, call: c}
 	t.queue.Name = cmp.Or(t.queue.Name, form.Get("queue"))
 	return t
 }
@@ -355,6 +356,10 @@ func (d *Dashboard) actionOf(c *route.Call, api string, t *target, s *session.Se
 
 // begin writes the intent of an action. Without it nothing may change.
 func (d *Dashboard) begin(a audit.Action) (end func(audit.Outcome), err error) {
+	_, path, _ := strings.Cut(a.Route, " ")
+	if strings.HasPrefix(path, operationsAPI) {
+		return func(audit.Outcome) {}, nil // an operation writes its own lines, and a stop needs none
+	}
 	end, err = d.cfg.Audit.Begin(a)
 	if err != nil {
 		err = &duly.Error{Code: duly.CodeUnavailable, Cause: err,

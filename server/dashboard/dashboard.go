@@ -20,6 +20,7 @@ import (
 	"github.com/dulymq/duly/server/dashboard/session"
 	"github.com/dulymq/duly/server/dashboard/view"
 	"github.com/dulymq/duly/server/failures"
+	"github.com/dulymq/duly/server/operations"
 	"github.com/dulymq/duly/server/route"
 )
 
@@ -36,7 +37,10 @@ type Config struct {
 	Guard     *auth.Guard
 	Clock     duly.Clock
 	Audit     Auditor
-	Version   string
+	// Operations are those of the server, and Server is its name.
+	Operations *operations.Manager
+	Server     string
+	Version    string
 	// Key seals the cookies.
 	Key []byte
 	// Insecure permits a login over plain HTTP on an address that is not the loopback. Secure is set if the address has
@@ -130,6 +134,7 @@ func (d *Dashboard) Routes() []route.Route {
 
 		d.route("POST", Prefix+"/theme", auth.Open, d.theme),
 		d.route("GET", atNamespace+"/live", auth.Either, d.live),
+		d.route("GET", ofOperation.at, auth.Either, d.operation),
 		d.route("GET", atQueue, auth.Either, d.queue),
 		d.route("GET", atQueue+"/find", auth.Consume, d.openJob),
 		d.route("GET", atQueue+"/keys", auth.Consume, d.keys),
@@ -148,6 +153,7 @@ func (d *Dashboard) Routes() []route.Route {
 	page("Overview", "o", "", auth.Either, d.overview)
 	page("Queues", "q", "/queues", auth.Either, d.queues)
 	page("Dead letters", "d", "/dead", auth.Consume, d.dead)
+	page("Operations", "b", "/ops", auth.Either, d.operations)
 	if d.has(ofSchedule) {
 		page("Schedules", "s", "/schedules", auth.Either, d.schedules)
 		list = append(append(list, d.route("GET", ofSchedule.at, auth.Either, d.schedule)), d.formRoutes(&scheduleForm)...)

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/dulymq/duly/server/dashboard/session"
 	"github.com/dulymq/duly/server/failures"
 	"github.com/dulymq/duly/server/native"
+	"github.com/dulymq/duly/server/operations"
 	"github.com/dulymq/duly/server/route"
 )
 
@@ -45,6 +47,7 @@ type rig struct {
 	targets   native.Push
 	hosts     []contract.PushHost // the gates of HTTP push
 	dashboard *Dashboard
+	running   sync.Once // of the operations
 	logger    *slog.Logger
 	audit     *audit.Log
 	dir       string       // of the audit log
@@ -80,7 +83,7 @@ func newRigOn(t *testing.T, engine store, fake *clock.Fake, changes ...func(*Con
 	cfg := Config{
 		Engine: r.engine, Surveyor: contract.SurveyorOf(r.engine), Explainer: contract.ExplainerOf(r.engine),
 		Finder: contract.FinderOf(r.engine), KeyLister: contract.KeyListerOf(r.engine), Guard: r.guard,
-		Clock: r.clock, Audit: r.audit, Version: "test", Key: session.NewKey(),
+		Clock: r.clock, Audit: r.audit, Version: "test", Key: session.NewKey(), Server: "host-1",
 	}
 	cfg.Scheduler, _ = engine.(duly.Scheduler)
 	if _, ok := engine.(contract.Targeter); ok {
@@ -89,6 +92,10 @@ func newRigOn(t *testing.T, engine store, fake *clock.Fake, changes ...func(*Con
 	}
 	for _, change := range changes {
 		change(&cfg)
+	}
+	cfg.Operations, err = operations.New(operations.Config{Engine: cfg.Engine, Clock: r.clock, Audit: r.audit, Log: logger})
+	if err != nil {
+		t.Fatal(err)
 	}
 	d, err := New(cfg)
 	if err != nil {

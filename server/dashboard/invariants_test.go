@@ -55,7 +55,9 @@ func (r *rig) pages(jobs map[duly.State][2]string) []string {
 		"/ui/n/shop/queues", "/ui/n/shop/queues?cursor=bad", "/ui/none",
 		"/ui/n/none/queues", "/ui/n/shop/q/none", "/ui/n/shop/q/none/dead", "/ui/n/shop/schedules", "/ui/n/shop/set/schedule",
 		"/ui/n/shop/schedules/none/none", "/ui/n/shop/targets", crm, "/ui/n/shop/targets/none", "/ui/n/shop/set/target?name=crm",
-		"/ui/n/shop/find", "/ui/n/shop/find?q=q&x=1", "/ui/n/shop/find?q=key%3Ak"}
+		"/ui/n/shop/find", "/ui/n/shop/find?q=q&x=1", "/ui/n/shop/find?q=key%3Ak",
+		"/ui/n/shop/ops", "/ui/n/shop/ops?cursor=bad", "/ui/n/shop/ops/none"}
+	list = append(list, r.start(contract.NewOperation{Kind: "purge", Queue: "mail", State: duly.StateDone}))
 	for _, at := range jobs {
 		queue := "/ui/n/shop/q/" + at[0]
 		list = append(list, "/ui/n/shop/schedules/"+at[0]+"/nightly", "/ui/n/shop/set/schedule?name=nightly&queue="+at[0], queue+"/push",

@@ -54,7 +54,7 @@ func also(f view.Frame, command, request string) view.Frame {
 // stream makes a page show live numbers, of one queue or of all. Its namespace gets a history.
 func (d *Dashboard) stream(f view.Frame, queue string) view.Frame {
 	d.history.Visit(f.Namespace)
-	f.Stream = withQuery(path("n", f.Namespace, "live"), "queue", queue)
+	f.Live, f.Stream = true, withQuery(path("n", f.Namespace, "live"), "queue", queue)
 	return f
 }
 

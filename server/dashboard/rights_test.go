@@ -16,6 +16,7 @@ import (
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/failures"
 	"github.com/dulymq/duly/server/native"
+	"github.com/dulymq/duly/server/operations"
 	"github.com/dulymq/duly/server/poll"
 	"github.com/dulymq/duly/server/route"
 )
@@ -67,6 +68,15 @@ var pairs = []pair{
 	{"POST /ui/n/{namespace}/targets/{name}/test", "POST /v1/shop/push/targets/crm/test", duly.StateReady},
 	{"POST /ui/n/{namespace}/targets/{name}/rotate", "POST /v1/shop/push/targets/crm/rotate {}", duly.StateReady},
 	{"POST /ui/n/{namespace}/targets/{name}/delete", "DELETE /v1/shop/push/targets/crm", duly.StateReady},
+	{"GET /ui/n/{namespace}/ops", "GET /v1/shop/operations", duly.StateReady},
+	{"GET /ui/n/{namespace}/ops/{name}", "GET /v1/shop/operations/OPERATION", duly.StateDead},
+	{"POST /ui/n/{namespace}/ops/{name}/pause", "POST /v1/shop/operations/OPERATION/pause", duly.StateDead},
+	{"POST /ui/n/{namespace}/ops/{name}/pause", "POST /v1/shop/operations/OPERATION/pause", duly.StateDelayed},
+	{"POST /ui/n/{namespace}/ops/{name}/pause", "POST /v1/shop/operations/OPERATION/pause", duly.StateReady},
+	{"POST /ui/n/{namespace}/ops/{name}/continue", "POST /v1/shop/operations/OPERATION/continue", duly.StateDead},
+	{"POST /ui/n/{namespace}/ops/{name}/continue", "POST /v1/shop/operations/OPERATION/continue", duly.StateDelayed},
+	{"POST /ui/n/{namespace}/ops/{name}/stop", "POST /v1/shop/operations/OPERATION/stop", duly.StateDead},
+	{"POST /ui/n/{namespace}/ops/{name}/stop", "POST /v1/shop/operations/OPERATION/stop", duly.StateDelayed},
 	{"POST /ui/n/{namespace}/q/{queue}/delete", `POST /v1/shop/queues/QUEUE/jobs/delete {"ids":["ID"]}`, duly.StateDead},
 }
 
@@ -135,12 +145,44 @@ func (r *rig) things(pattern, queue string) (name string) {
 	return "nightly"
 }
 
+// operation starts an operation for a route about one, and stops all others. Its right depends on the state of the job
+// of a pair. It returns the ID, "" for another route.
+func (r *rig) operation(pattern, queue, id string, state duly.State) string {
+	r.t.Helper()
+	m := r.dashboard.cfg.Operations
+	list, _, err := m.List("shop", duly.PageParams{})
+	for _, o := range list {
+		if err == nil && !o.State.Ended() {
+			_, err = m.Stop(r.t.Context(), "shop", o.ID, "test")
+		}
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if !strings.Contains(pattern, "/ops/{name}") {
+		return ""
+	}
+
+	n := contract.NewOperation{Kind: contract.OperationRequeue, Queue: queue}
+	switch state {
+	case duly.StateDelayed:
+		n.Kind = contract.OperationPromote
+	case duly.StateReady:
+		n.Kind, n.IDs = contract.OperationDelete, []string{id}
+	}
+	o, err := m.Start("shop", n, operations.Actor{Caller: "test"})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return o.ID
+}
+
 // visit sends the request of a pair to the dashboard. It returns the status that the API would have.
 func (b *browser) visit(p pair) int {
 	b.t.Helper()
 	queue, id := b.newJob(p.state)
 	method, pattern, _ := strings.Cut(p.ui, " ")
-	name := b.things(pattern, queue)
+	name := b.things(pattern, queue) + b.operation(pattern, queue, id, p.state)
 	b.clock.Advance(time.Second) // the places of searches are free again
 	at := strings.NewReplacer("{namespace}", "shop", "{queue}", queue, "{state}", "ready", "{id}", id, "{name}", name).Replace(pattern)
 	var a answer
@@ -178,7 +220,8 @@ func (r *rig) call(api http.Handler, p pair, caller string) int {
 	r.t.Helper()
 	queue, id := r.newJob(p.state)
 	r.things(p.ui, queue)
-	parts := strings.SplitN(strings.NewReplacer("QUEUE", queue, "ID", id).Replace(p.api), " ", 3)
+	operation := r.operation(p.ui, queue, id, p.state)
+	parts := strings.SplitN(strings.NewReplacer("QUEUE", queue, "ID", id, "OPERATION", operation).Replace(p.api), " ", 3)
 	req := httptest.NewRequest(parts[0], parts[1], strings.NewReader(strings.Join(parts[2:], "")))
 	if caller == "account" {
 		caller = "owner"
@@ -201,6 +244,7 @@ func (r *rig) api() http.Handler {
 		Engine: r.engine, Poll: polls, Clock: r.clock, Surveyor: contract.SurveyorOf(r.engine),
 		Finder: contract.FinderOf(r.engine), Explainer: contract.ExplainerOf(r.engine), Targeted: func() {},
 		Scheduler: r.dashboard.cfg.Scheduler, Keys: contract.KeyListerOf(r.engine), Push: r.targets,
+		Operations: r.dashboard.cfg.Operations,
 	})
 	router := &route.Router{Guard: r.guard, Log: r.logger, Draining: r.t.Context()}
 	return router.Mount(api.Routes())
@@ -269,7 +313,8 @@ func TestRightsFindWeakerRoutes(t *testing.T) {
 	r := newRig(t)
 	routes := slices.Clone(r.routes)
 	for i, strong := range routes {
-		if strong.Access == auth.Open {
+		// The action itself checks the right of an operation, so a weaker route changes nothing.
+		if strong.Access == auth.Open || strong.Method == "POST" && strings.Contains(strong.Path, ofOperation.at) {
 			continue
 		}
 		for _, access := range weaker[strong.Access] {

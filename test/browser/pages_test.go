@@ -31,6 +31,7 @@ import (
 	"github.com/dulymq/duly/server/dashboard"
 	uisession "github.com/dulymq/duly/server/dashboard/session"
 	"github.com/dulymq/duly/server/failures"
+	"github.com/dulymq/duly/server/operations"
 	"github.com/dulymq/duly/server/route"
 )
 
@@ -42,6 +43,8 @@ type dashboardServer struct {
 	clock  *clock.Fake
 	engine *model.Engine
 	token  string
+	// operations run until the end of the test.
+	operations *operations.Manager
 	// down makes the surveys of the engine fail. streams counts the open streams.
 	down    atomic.Bool
 	streams atomic.Int64
@@ -59,10 +62,18 @@ func newDashboardServer(t *testing.T) *dashboardServer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.operations, err = operations.New(operations.Config{Engine: s.engine, Clock: fake, Audit: lines, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(context.Background())
+	go s.operations.Run(ctx)
+	t.Cleanup(end)
 	d, err := dashboard.New(dashboard.Config{
 		Engine: s.engine, Surveyor: s, Scheduler: s.engine, Explainer: s.engine, Targets: s.pushTargets(),
 		Finder: s.engine, KeyLister: s.engine, Guard: guard,
 		Clock: fake, Audit: lines, Version: "v1.0.0", Key: uisession.NewKey(), Label: "staging", Color: "orange",
+		Operations: s.operations, Server: "host-1",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -120,6 +131,7 @@ func (s *dashboardServer) fill() {
 		s.t.Fatal(err)
 	}
 	s.lane()
+	s.batch()
 	for _, p := range []duly.Schedule{
 		{Name: "nightly", Spec: "30 2 * * 1-5", Zone: "Europe/Berlin", Owner: "billing", Template: duly.Job{Body: []byte("<b>")}},
 		{Name: "weekly", Spec: "@weekly"},
@@ -148,6 +160,25 @@ func (s *dashboardServer) lane() {
 	})
 	if err != nil || results[0] != nil {
 		s.t.Fatal(err, results)
+	}
+}
+
+// batch pushes jobs into a queue of another namespace and starts operations on them. The last one is paused.
+func (s *dashboardServer) batch() {
+	s.t.Helper()
+	for n := range 3 {
+		s.push(duly.Job{Namespace: "batch", Queue: "emails", ID: fmt.Sprint("job-", n), Delay: time.Hour})
+	}
+	for _, n := range []contract.NewOperation{
+		{Kind: "delete", Queue: "emails", IDs: []string{"job-0", "none"}}, {Kind: "promote", Queue: "emails", Rate: 0.001},
+	} {
+		o, err := s.operations.Start("batch", n, operations.Actor{Caller: `account <b>ada</b>`})
+		if err == nil && n.Rate > 0 {
+			_, err = s.operations.Pause(s.t.Context(), "batch", o.ID, "account ada")
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
 	}
 }
 
@@ -308,6 +339,12 @@ var sessionPages = []shownPage{
 		name: "ask-rotate", path: "/n/default/targets/crm",
 		open: `document.querySelector('[action$="/rotate"] button').click()`,
 	},
+	{name: "operations", path: "/n/batch/ops"},
+	{name: "operations-empty", path: "/n/empty/ops"},
+	{name: "operations-error", path: "/n/batch/ops?cursor=bad", failing: true},
+	{name: "operation", path: "/n/batch/ops", open: `document.querySelector('tbody tr:first-child a').click()`},
+	{name: "operation-ended", path: "/n/batch/ops", open: `document.querySelector('tbody tr:last-child a').click()`},
+	{name: "operation-error", path: "/n/batch/ops/none", failing: true},
 	{name: "unknown", path: "/nothing", failing: true},
 }
 

@@ -1,4 +1,5 @@
-// Shows the numbers of queues as they change. Without this script a page shows the numbers of its load.
+// Shows numbers as they change: those of queues from a stream, those of operations from the page itself. Without this
+// script a page shows the numbers of its load.
 
 const mark = document.getElementById('live');
 const trouble = document.getElementById('trouble');
@@ -9,12 +10,14 @@ for (const box of document.querySelectorAll('[data-queue]')) {
   places.set(box.dataset.queue, list.concat([...box.querySelectorAll('[data-live]')]));
 }
 
+const from = document.body.dataset.stream;
 let stream;
 let heard = performance.now();
 let asked = -Infinity;
 let shownAt = '';
 const unknown = new Set();
 let paused = false;
+let over = false;
 
 // write changes the text of an element. The node stays, so a selection survives, and no garbage is left.
 function write(place, text) {
@@ -24,6 +27,7 @@ function write(place, text) {
 
 // A hidden tab holds no stream: browsers have six connections for all tabs of a server.
 function watch() {
+  if (over) return;
   if (document.hidden || paused) {
     stream?.close();
     stream = undefined;
@@ -32,7 +36,7 @@ function watch() {
     return;
   }
   const now = performance.now();
-  if ((!stream || stream.readyState === EventSource.CLOSED) && now - asked > 4000) {
+  if (from && (!stream || stream.readyState === EventSource.CLOSED) && now - asked > 4000) {
     asked = now;
     open();
   }
@@ -42,7 +46,7 @@ function watch() {
 }
 
 function open() {
-  stream = new EventSource(document.body.dataset.stream);
+  stream = new EventSource(from);
   stream.addEventListener('n', event => show(JSON.parse(event.data)));
   stream.addEventListener('a', () => document.dispatchEvent(new Event('refresh')));
   stream.addEventListener('hb', () => { heard = performance.now(); });
@@ -82,17 +86,32 @@ function show({at, queues, problem}) {
 
 // refresh fetches the page again and takes its lists, unless somebody reads in them.
 async function refresh() {
-  if (document.hidden || paused) return;
+  if (document.hidden || paused || over) return;
   const parts = [...document.querySelectorAll('[data-refresh]')];
-  const from = parts[0]?.dataset.from ?? location.href;
-  const answer = await fetch(from, {headers: {Accept: 'text/html'}}).catch(() => undefined);
+  const at = parts[0]?.dataset.from ?? location.href;
+  const answer = await fetch(at, {headers: {Accept: 'text/html'}}).catch(() => undefined);
   if (!answer?.ok || answer.redirected) return;
   const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
   for (const part of parts) {
     const now = page.getElementById(part.id);
-    if (now && now.innerHTML !== part.innerHTML && !busy(part)) take(part, now);
+    // The forms of a page have new marks with each load, so only texts count.
+    if (now && now.textContent !== part.textContent && !busy(part)) take(part, now);
   }
+  for (const place of document.querySelectorAll('[data-number]')) {
+    const now = page.querySelector(`[data-number="${CSS.escape(place.dataset.number)}"]`);
+    if (now?.localName === 'progress') Object.assign(place, {max: now.max, value: now.value});
+    else if (now) write(place, now.textContent);
+  }
+  if (!from) heardAll(page);
   document.dispatchEvent(new CustomEvent('fetched', {detail: {page, busy}}));
+}
+
+// heardAll ends the requests of a page whose operations have ended.
+function heardAll(page) {
+  heard = performance.now();
+  shownAt = page.querySelector('footer time').textContent;
+  over = !page.querySelector('[data-every]');
+  mark.hidden = over;
 }
 
 // take replaces a part of the page. The rows of groups stay where they are, and new ones come last.

@@ -28,6 +28,9 @@ type Frame struct {
 	Find render.Path
 	// Stream is the URL of the live numbers, "" on a page without.
 	Stream render.Path
+	// Live is set if numbers of the page change. Every is set if it asks for them, to the seconds between two requests.
+	Live  bool
+	Every string
 	// Pages are those of the navigation.
 	Pages []Nav
 	// Command and Request are the page as a command and as a request, for the footer.
