@@ -84,6 +84,7 @@ type Dashboard struct {
 	failures  failures.Tracker
 	streams   streams
 	searches  searches
+	exports   searches
 	// saving has the queue of a request from its review until its end.
 	saving turns.Turns[duly.QueueRef]
 }

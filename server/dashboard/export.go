@@ -43,7 +43,7 @@ func (d *Dashboard) export(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	leave, err := d.searches.enter(d.cfg.Clock)
+	leave, err := d.exports.enter(d.cfg.Clock, maxExports)
 	if err != nil {
 		return err
 	}

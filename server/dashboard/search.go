@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// maxSearches is the number of searches at one time. Each may use the engine for searchTime in searchEvery.
-	maxSearches             = 4
+	// maxSearches and maxExports are the numbers of searches and of exports at one time. Each may use the engine for
+	// searchTime in searchEvery. A slow reader of an export takes no place of a search.
+	maxSearches, maxExports = 4, 2
 	searchTime, searchEvery = 250 * time.Millisecond, time.Second
 )
 
@@ -27,11 +28,12 @@ type searches struct {
 	until [maxSearches]time.Duration // monotonic
 }
 
-func (s *searches) enter(clock duly.Clock) (leave func(), err error) {
+// enter takes one of most places.
+func (s *searches) enter(clock duly.Clock, most int) (leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := clock.Mono()
-	for i := range s.until {
+	for i := range s.until[:most] {
 		if s.until[i] > now {
 			continue
 		}
@@ -43,7 +45,7 @@ func (s *searches) enter(clock duly.Clock) (leave func(), err error) {
 		}, nil
 	}
 	return nil, &duly.Error{Code: duly.CodeUnavailable, RetryAfter: searchEvery,
-		Message: fmt.Sprintf("%d searches run already; load the page again in a second", maxSearches)}
+		Message: fmt.Sprintf("%d searches or exports run already; load the page again in a second", most)}
 }
 
 // matcher returns the condition of a request on the jobs of a list, nil without one. bodies reports whether it needs the
@@ -84,7 +86,7 @@ func (d *Dashboard) list(c *route.Call, q duly.QueueRef, list duly.ListParams) (
 		return f, err
 	}
 
-	leave, err := d.searches.enter(d.cfg.Clock)
+	leave, err := d.searches.enter(d.cfg.Clock, maxSearches)
 	if err != nil {
 		return f, err
 	}

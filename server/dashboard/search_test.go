@@ -62,7 +62,7 @@ func TestSearchContinues(t *testing.T) {
 	}
 }
 
-// At most four searches begin in a second. Lists without conditions are no searches.
+// At most four searches and two exports begin in a second. Lists without conditions are no searches.
 func TestSearchesAreBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -75,6 +75,11 @@ func TestSearchesAreBounded(t *testing.T) {
 		}
 		if a := b.get(at + "?where=size%3E0"); a.status != want || i >= maxSearches && a.header.Get("Retry-After") != "1" {
 			t.Errorf("search %d has the status %d", i, a.status)
+		}
+	}
+	for i, want := range []int{200, 200, 503} {
+		if a := b.get("/ui/n/shop/q/mail/export/ready"); a.status != want {
+			t.Errorf("export %d has the status %d", i, a.status)
 		}
 	}
 	if a := b.get(at); a.status != 200 {
