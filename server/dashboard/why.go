@@ -73,7 +73,9 @@ func (d *Dashboard) fact(c *route.Call, q duly.QueueRef, f *contract.Fact, now t
 		if at := d.history.Queue(contract.NamespaceOr(q.Namespace), q.Name).Paused; !at.IsZero() {
 			v.Text += " It is paused at least since " + since(at, now) + "."
 		}
-		link("The queue")
+		if c.PathValue("id") != "" { // the page is not that of the queue
+			link("The queue")
+		}
 	case contract.FactMaxLeased, contract.FactRate:
 		v.Links = append(v.Links, d.formLink(c, &settingsForm, "Change the settings")...)
 	case contract.FactBehind:

@@ -48,5 +48,9 @@ func TestFindByKeyboard(t *testing.T) {
 	b.waitForTitle("third")
 	b.open(server.URL + "/ui/n/lanes/find?q=ord")
 	b.waitForText("1 result.")
+	b.do(chromedp.KeyEvent("j"))
+	if focused := b.focused(); focused != "A orders" {
+		t.Errorf("the key j leads to %s", focused)
+	}
 	b.clean()
 }

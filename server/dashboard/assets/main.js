@@ -15,7 +15,7 @@ function move(by) {
   const list = rows().filter(row => !row.hidden);
   const now = list.indexOf(document.activeElement?.closest('tr'));
   const next = now < 0 ? (by > 0 ? 0 : list.length - 1) : Math.min(Math.max(now + by, 0), list.length - 1);
-  list[next]?.querySelector('th a')?.focus();
+  list[next]?.querySelector('th a, td a')?.focus();
 }
 
 const actions = {
