@@ -77,3 +77,57 @@ func TestExplainAfterTheHolderIsLost(t *testing.T) {
 		t.Errorf("Explain returned %+v, %v", x, err)
 	}
 }
+
+// TestExplainNamesADamagedProbe checks that Explain of a ready job returns corrupt if the record of the job was cut for
+// whose end the shard waits. The error names that job.
+//
+// C13.15
+func TestExplainNamesADamagedProbe(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{0, 3, 7} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel()
+			r := openDamaged(t, 1, clock.NewFake())
+			r.push(duly.Job{Body: []byte("probe")}, duly.Job{Body: []byte("job")})
+			r.locate()
+			v, probe := victim{r, r.jobs["job"], "job"}, victim{r, r.jobs["probe"], "probe"}
+			must(t, r.e.Configure(t.Context(), damageQueue, duly.QueueConfig{MaxLeased: 5, Adapt: duly.Adapt{Floor: 0.1}}))
+			_, err := r.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{damageQueue.Name}, Max: 1})
+			must(t, err)
+			end := r.clock.Now().UnixMilli() + 30_000
+			numbers := "1 1" + strings.Repeat(" 0", 18) + fmt.Sprintf(" 1 %d", end)
+			probe.on("HSET", "tally", "limiter", numbers+";"+probe.number)
+			probe.on("HSET", "records", probe.number, probe.hash("records", probe.number)[:size])
+
+			x, err := r.e.Explain(t.Context(), damageQueue, v.id())
+			if duly.CodeOf(err) != duly.CodeCorrupt || !strings.Contains(err.Error(), probe.id()) ||
+				!strings.Contains(err.Error(), "duly check --repair") {
+				t.Errorf("Explain returned %+v, %v", x, err)
+			}
+		})
+	}
+}
+
+// TestExplainOfADamagedJob checks that Explain returns the same error as Get if the record of the job itself was cut.
+//
+// C13.15
+func TestExplainOfADamagedJob(t *testing.T) {
+	t.Parallel()
+	for _, size := range []int{0, 3, 7, 9} {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel()
+			r := openDamaged(t, 1, clock.NewFake())
+			r.push(duly.Job{ID: "own", Body: []byte("job"), OrderKey: "k"})
+			r.locate()
+			v := victim{r, r.jobs["job"], "job"}
+			v.on("HSET", "records", v.number, v.hash("records", v.number)[:size])
+			for _, id := range []string{"own", v.id()} {
+				_, get := r.e.Get(t.Context(), damageQueue, id)
+				_, err := r.e.Explain(t.Context(), damageQueue, id)
+				if duly.CodeOf(err) != duly.CodeOf(get) || fmt.Sprint(err) != fmt.Sprint(get) {
+					t.Errorf("%s: Explain returned %v, Get %v", id, err, get)
+				}
+			}
+		})
+	}
+}

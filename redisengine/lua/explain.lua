@@ -60,6 +60,13 @@ local function head_of_key(j, state)
   return h and report(n, state_now(h) or '', h.at, false) or ''
 end
 
+-- report_probe returns the report of a probe, '' for none.
+local function report_probe(n)
+  if n and readable_job(n) == nil then return report(n, '', 0, false) end -- the error names the job
+  local p = n and load(n)
+  return p and report(n, p.state, p.at, false) or ''
+end
+
 -- limits_now returns what the limits and the limiter allow.
 local function limits_now()
   local running = call('ZCOUNT', leased, '(' .. now_text, '+inf')
@@ -70,10 +77,9 @@ local function limits_now()
   local reason, closes = opens and call('HGET', tally, 'closed_reason') or '', 0
   local ran_out, after, by_limiter = limiter.after_probe()
   if ran_out then opens, probe, closes = after, false, by_limiter and 1 or 0 end
-  local p = probe and load(probe)
   return {
     running, ends or 0, max_leased, tokens, next_token, opens or 0, reason, closes,
-    probe and 1 or 0, p and report(probe, p.state, p.at, false) or '',
+    probe and 1 or 0, report_probe(probe),
   }
 end
 -- @call
