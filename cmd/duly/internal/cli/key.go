@@ -150,7 +150,7 @@ func (a *app) noteMoreKeys(ctx context.Context, s *session, queue string, p cont
 	}
 
 	if a.json {
-		line, _ := json.Marshal(map[string]map[string]string{"more": {"cursor": cursor}})
+		line, _ := json.Marshal(map[string]moreKeysView{"more": {p.Prefix, cursor}})
 		a.errorLine(line)
 		return nil
 	}
@@ -160,6 +160,12 @@ func (a *app) noteMoreKeys(ctx context.Context, s *session, queue string, p cont
 	}
 	a.note("… more (--limit none, %s--cursor %s)", flags, cursor)
 	return nil
+}
+
+// moreKeysView is the JSON of the keys that a list left out. The cursor is valid only with the prefix.
+type moreKeysView struct {
+	Prefix string `json:"prefix,omitempty"`
+	Cursor string `json:"cursor"`
 }
 
 func keyGetCommand(a *app) *cobra.Command {

@@ -19,6 +19,7 @@ func TestKeyCommands(t *testing.T) {
 	r.do("key", "list", "q")
 	r.do("key", "list", "q", "--prefix", "a", "--limit", "1")
 	r.do("key", "list", "q", "--limit", "1", "--json")
+	r.do("key", "list", "q", "--prefix", "a", "--limit", "1", "--json")
 	r.do("key", "list", "q", "--prefix", "x")
 	r.do("key", "list", "q", "--prefix", strings.Repeat("x", 129))
 	r.do("key", "list", "nowhere")
