@@ -275,6 +275,9 @@ func scalar(kind wire.Kind, text, name string, bad *contract.BadFields) any {
 	_, err := strconv.ParseFloat(text, 64)
 	switch kind {
 	case wire.Boolean:
+		if text != "true" && text != "false" {
+			bad.Add(name, "must be true or false")
+		}
 		return text == "true"
 	case wire.CountOrNone, wire.RateOrNone:
 		if text == "none" {

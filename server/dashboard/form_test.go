@@ -90,3 +90,15 @@ func TestFormWithAnotherName(t *testing.T) {
 		}
 	}
 }
+
+// A flag of a form is true or false. Another text is refused, because it would be false otherwise.
+func TestFormRefusesOtherFlags(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"true", "false", "yes", "1", "TRUE"} {
+		var bad contract.BadFields
+		value := scalar(wire.Boolean, text, "enabled", &bad)
+		if known := text == "true" || text == "false"; known != (bad.Err() == nil) || known && value != (text == "true") {
+			t.Errorf("the flag %q is %v, with the error %v", text, value, bad.Err())
+		}
+	}
+}
