@@ -102,3 +102,23 @@ func TestFormRefusesOtherFlags(t *testing.T) {
 		}
 	}
 }
+
+// A body with CR or NUL gets no form, because a browser would send another body.
+func TestFormsRefuseOtherLineEnds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	b := r.login("admin")
+	for body, want := range map[string]int{"a\nb": 200, "a\r\nb": 400, "a\x00b": 400, "\xff": 400} {
+		id := r.push(duly.Job{Body: []byte(body)})
+		_, err := r.engine.(duly.Scheduler).PutSchedule(t.Context(), duly.QueueRef{Namespace: "shop", Name: "mail"},
+			duly.Schedule{Name: "nightly", Spec: "@daily", Template: duly.Job{Body: []byte(body)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range []string{"/ui/n/shop/q/mail/push?copy=" + id, "/ui/n/shop/set/schedule?queue=mail&name=nightly"} {
+			if a := b.get(at); a.status != want {
+				t.Errorf("with the body %q, %s has the status %d, want %d", body, at, a.status, want)
+			}
+		}
+	}
+}

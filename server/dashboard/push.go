@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"net/url"
@@ -58,8 +59,8 @@ func (d *Dashboard) checkShown(body []byte) error {
 	switch {
 	case d.cfg.HideBodies:
 		return contract.Errorf(duly.CodeForbidden, "this dashboard shows no bodies, so no form may have one")
-	case !utf8.Valid(body):
-		return contract.Invalid("body", "is no UTF-8, so no form can show it")
+	case !utf8.Valid(body), bytes.ContainsAny(body, "\r\x00"): // browsers send each line with the same end
+		return contract.Invalid("body", "is no UTF-8, or has a CR or NUL, so a form would change it; use the command line")
 	}
 	return nil
 }
