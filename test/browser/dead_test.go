@@ -47,6 +47,7 @@ func TestGroupWithoutScript(t *testing.T) {
 	_, b := newSession(t)
 	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	b.open(server.URL + "/ui/login")
+	b.waitFor("document.activeElement.tagName === 'INPUT'") // autofocus may follow the load
 	b.do(chromedp.KeyEvent(server.token), chromedp.KeyEvent(kb.Enter))
 	b.waitForTitle("Overview")
 	b.follow("Dead letters")
