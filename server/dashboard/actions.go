@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/dulymq/duly"
@@ -20,7 +19,6 @@ import (
 	"github.com/dulymq/duly/server/dashboard/render"
 	"github.com/dulymq/duly/server/dashboard/session"
 	"github.com/dulymq/duly/server/dashboard/view"
-	"github.com/dulymq/duly/server/failures"
 	"github.com/dulymq/duly/server/route"
 )
 
@@ -62,8 +60,6 @@ type action struct {
 	api, command string
 	access       auth.Access    // of the kind unless set
 	limited      contract.Right // the right whose rate limits the route, 0 for none
-	// state is set if the action is about every job of the state in [target.back].
-	state bool
 	// question returns the question before the action, "" if it runs at once. effect says what happens.
 	question func(t *target) string
 	effect   string
@@ -73,9 +69,6 @@ type action struct {
 	// done says what has happened. For several jobs it is many.
 	done, many string
 }
-
-// maxPurged is the number of jobs that one purge deletes, in calls of purgeStep. So a form has an answer in time.
-const maxPurged, purgeStep = 10_000, 1000
 
 // maxSelected is the number of jobs of one action: those of one page.
 const maxSelected = jobsPerPage
@@ -96,11 +89,6 @@ var queueActions = []action{
 		of: ofQueue, name: "destroy", api: "DELETE " + ofQueue.api, done: "The queue is destroyed.", typed: true,
 		question: ask("Destroy the queue {queue}?"), effect: "The queue, its settings and all of its jobs are removed:",
 		run: func(ctx context.Context, cfg *Config, t *target) error { return cfg.Engine.Destroy(ctx, t.queue) },
-	},
-	{
-		of: ofQueue, name: "purge", command: "duly queue purge {queue} --state {back}", state: true, typed: true,
-		done: "1 job is deleted.", many: "%d jobs are deleted.", question: ask("Delete every {back} job of {queue}?"),
-		effect: fmt.Sprintf("Every job of this state is removed, at most %d at once:", maxPurged), run: purge,
 	},
 	{
 		of: ofJobs, name: "requeue", api: "POST " + ofQueue.api + "/requeue", command: "duly dead requeue {queue} {jobs}",
@@ -127,9 +115,8 @@ var queueActions = []action{
 		of: ofJobs, name: "delete", api: "POST " + ofQueue.api + "/jobs/delete",
 		done: "1 job is deleted.", many: "%d jobs are deleted.",
 		question: func(t *target) string { return t.question("Delete the job %s?", "Delete %d jobs") },
-		// The jobs of a group stay if another action has requeued them.
 		run: func(ctx context.Context, cfg *Config, t *target) error {
-			errs, err := cfg.Engine.DeleteJobs(ctx, t.queue, t.ids, t.state)
+			errs, err := cfg.Engine.DeleteJobs(ctx, t.queue, t.ids, duly.StateNone)
 			return cmp.Or(err, t.end(errs...))
 		},
 	},
@@ -153,14 +140,13 @@ func ask(text string) func(t *target) string { return func(t *target) string { r
 type target struct {
 	queue duly.QueueRef
 	// name is that of something else than a queue.
-	name  string
-	ids   []string
-	group *failures.Selection // selects the jobs instead of ids
-	// back is the page after the action: a state, job, or "" for the queue. state is set for an action on jobs of one state.
-	back  string
-	state duly.State
-	of    *kind
-	call  *route.Call
+	name string
+	ids  []string
+	// back is the page after the action: a state, job, or "" for the queue.
+	back string
+	of   *kind
+	call *route.Call
+	form url.Values
 	// text says what has happened, instead of the action.
 	text string
 
@@ -170,7 +156,8 @@ type target struct {
 
 // targetOf returns the target of a request, whose path or form has its names.
 func targetOf(c *route.Call, form url.Values) *target {
-	t := &target{queue: queueOf(c), name: cmp.Or(c.PathValue("name"), form.Get("name")), back: form.Get("back"), of: ofQueue, call: c}
+	t := &target{queue: queueOf(c), back: form.Get("back"), of: ofQueue, call: c, form: form}
+	t.name = cmp.Or(c.PathValue("name"), form.Get("name"))
 	t.queue.Name = cmp.Or(t.queue.Name, form.Get("queue"))
 	return t
 }
@@ -180,9 +167,6 @@ func (t *target) fill(text string) string {
 	jobs := strings.Join(t.ids[:min(3, len(t.ids))], " ")
 	if len(t.ids) > 3 {
 		jobs += " …"
-	}
-	if t.group != nil {
-		jobs = "--group " + t.group.Fingerprint
 	}
 	return t.names(strings.NewReplacer("{back}", t.back, "{jobs}", jobs).Replace(text), func(name string) string { return name })
 }
@@ -197,8 +181,7 @@ func (t *target) names(text string, form func(name string) string) string {
 		Replace(text)
 }
 
-// end counts the results of jobs. It returns the error of an action that has changed nothing. A step of a group returns
-// no error, because another action may have changed its jobs.
+// end counts the results of jobs. It returns the error of an action that has changed nothing.
 func (t *target) end(errs ...error) error {
 	for _, err := range errs {
 		if err == nil {
@@ -208,32 +191,16 @@ func (t *target) end(errs ...error) error {
 		t.failed++
 		t.err = cmp.Or(t.err, err)
 	}
-	if t.done > 0 || t.group != nil {
+	if t.done > 0 {
 		return nil
 	}
 	return t.err
-}
-
-func purge(ctx context.Context, cfg *Config, t *target) error {
-	for t.done < maxPurged {
-		n, err := cfg.Engine.Purge(ctx, t.queue, t.state, purgeStep)
-		t.done += n
-		if err != nil {
-			return t.end(err)
-		}
-		if n < purgeStep {
-			return nil
-		}
-	}
-	return nil
 }
 
 // question returns the question before an action: several with the number of jobs, or one with the ID of the only job.
 // It returns "" for an action on one job that needs no question.
 func (t *target) question(one, several string) string {
 	switch {
-	case t.group != nil:
-		return t.group.Question(several, t.queue.Name)
 	case len(t.ids) == 1 && one != "":
 		return fmt.Sprintf(one, t.ids[0])
 	case len(t.ids) == 1:
@@ -248,10 +215,6 @@ func (a *action) text(t *target) string {
 	if a.many != "" && t.done != 1 {
 		text = fmt.Sprintf(a.many, t.done)
 	}
-	if a.state && t.done >= maxPurged {
-		text += " That is the most of one action: purge again."
-	}
-	text += t.group.Rest()
 	if t.failed > 0 {
 		text += fmt.Sprintf(" %d could not be changed, the first one because: %v.", t.failed, t.err)
 	}
@@ -281,27 +244,19 @@ func (d *Dashboard) act(c *route.Call, a *action) error {
 	t := targetOf(c, nil)
 	t.of, t.back = a.of, form.Get("back")
 	if a.of == ofJobs {
-		if err = t.choose(form, d.cfg.Clock.Now()); err != nil {
-			return err
+		if t.ids = form["id"]; len(t.ids) == 0 {
+			return contract.Invalid("id", "is missing; select at least one job")
+		} else if len(t.ids) > maxSelected {
+			return contract.Invalid("id", "is given %d times, may be given %d times", len(t.ids), maxSelected)
 		}
-	}
-	if a.state && t.state.UnmarshalText([]byte(t.back)) != nil {
-		return contract.Invalid("back", "is %q, must be a state such as dead", t.back)
 	}
 
-	// A group is counted again with each form, because jobs may have died since the last one.
-	named := form.Get("name") == t.queue.Name
-	if t.group != nil && !named {
-		if err := d.measure(c, t, form.Get("confirmed") == ""); err != nil {
-			return err
-		}
-	}
 	if a.question != nil && form.Get("confirmed") == "" {
 		if question := a.question(t); question != "" {
 			return d.ask(c, a, t, question, "")
 		}
 	}
-	if (a.typed || t.group.IsLarge(maxSelected)) && !named {
+	if a.typed && form.Get("name") != t.queue.Name {
 		return d.ask(c, a, t, a.question(t), "The name is different.")
 	}
 
@@ -336,11 +291,8 @@ func (a *action) mark(once string, t *target) string {
 // perform runs an action between the two lines of the audit log.
 func (d *Dashboard) perform(c *route.Call, a *action, t *target, s *session.Session) (string, error) {
 	intent := d.actionOf(c, a.api, t, s)
-	if a.state {
-		intent.Jobs = []string{"state " + t.back}
-	}
-	err := d.audited(intent, t, func() error { return d.run(c.Context(), a, t) })
-	if err != nil && (t.group == nil || t.done == 0) {
+	err := d.audited(intent, t, func() error { return a.run(c.Context(), &d.cfg, t) })
+	if err != nil {
 		return "", err
 	}
 	return a.text(t), nil
@@ -384,26 +336,19 @@ func (d *Dashboard) ask(c *route.Call, a *action, t *target, question, problem s
 	method, pattern, _ := strings.Cut(a.api, " ")
 	v := view.Confirm{Problem: problem, Cancel: t.page(), Effect: t.fill(a.effect), Button: view.Button{
 		Text: strings.ToUpper(a.name[:1]) + a.name[1:], To: t.path(a.of.at + "/" + a.name), Back: t.back, Once: rand.Text(),
-		IDs: t.ids, Group: t.group,
+		IDs: t.ids,
 	}}
 	v.Frame = d.frame(c, question)
 	v.Frame.Command, v.Frame.Request = t.fill(a.command), method+" "+string(t.path(pattern))
 
-	if t.group != nil {
-		v.Effect = t.group.Effect()
-	}
-	if a.typed || t.group.IsLarge(maxSelected) {
-		v.Typed = t.queue.Name
-	}
 	if a.typed {
+		v.Typed = t.queue.Name
 		stats, err := d.cfg.Engine.Stats(c.Context(), t.queue)
 		if err != nil {
 			return err
 		}
 		for _, state := range states(t.queue, d.numbers(t.queue, &stats, contract.Throttle{}), duly.StateNone) {
-			if !a.state || state.Jobs.Text == t.back {
-				v.Sizes = append(v.Sizes, view.Field{Name: state.Jobs.Text, Value: state.Size.Text})
-			}
+			v.Sizes = append(v.Sizes, view.Field{Name: state.Jobs.Text, Value: state.Size.Text})
 		}
 	}
 
@@ -421,9 +366,6 @@ const maxSelection = maxForm + maxSelected*(3*duly.MaxID+4)
 func (t *target) page() render.Path {
 	var state duly.State
 	switch {
-	case t.group != nil && t.group.More:
-		return withQuery(t.path(atQueue+"/dead"), "fp", t.group.Fingerprint, "before",
-			strconv.FormatInt(t.group.Before, 10), "after", t.group.Cursor)
 	case t.of == ofSchedule && len(t.ids) == 1:
 		return withQuery(t.path(t.of.at), "job", t.ids[0])
 	case t.back == "job" && len(t.ids) == 1:

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -296,46 +295,36 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// P4: a purge takes the name of the queue, states the number of jobs, and deletes those of its state alone. More than
-// one action may delete takes several.
-func TestPurge(t *testing.T) {
+// P4.3: a purge and a promotion of all jobs of a state are operations. Their form takes the name of the queue, and states
+// the number of jobs. They take the jobs of that state alone.
+func TestOperationsOnStates(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	b := r.login("admin")
-	const queue, at = "mail", "/ui/n/shop/q/mail/purge"
-	jobs := make([]duly.Job, maxPurged/10)
-	for i := range jobs {
-		jobs[i] = duly.Job{Namespace: "shop", Queue: queue, Delay: time.Hour}
-	}
-	for range 11 {
-		if _, err := r.engine.Push(t.Context(), jobs); err != nil {
-			t.Fatal(err)
+	for _, tt := range []struct {
+		link, question string
+		ready          int64
+	}{
+		{"kind=purge&amp;state=delayed", "Purge 3 delayed jobs of ", 1}, {"kind=promote", "Promote 3 delayed jobs of ", 4},
+	} {
+		queue, _ := r.newJob(duly.StateReady)
+		for range 3 {
+			r.push(duly.Job{Queue: queue, Delay: time.Hour})
 		}
-	}
-	r.push(duly.Job{Queue: queue})
-
-	ask := b.post(at, url.Values{"back": {"delayed"}})
-	if ask.status != 200 || !strings.Contains(ask.body, fmt.Sprintf("<dt>delayed</dt><dd><bdi>%d</bdi>", 11*len(jobs))) ||
-		strings.Contains(ask.body, "<dt>ready</dt>") || !strings.Contains(ask.body, "duly queue purge mail --state delayed") {
-		t.Errorf("the question has the status %d: %s", ask.status, ask.body)
-	}
-	if a := b.post(at, url.Values{"back": {"queues"}}); a.status != http.StatusBadRequest {
-		t.Errorf("a purge without a state has the status %d", a.status)
-	}
-	form := url.Values{"back": {"delayed"}, "confirmed": {"yes"}, "name": {"other"}, "once": {"1"}}
-	if a := b.post(at, form); a.status != http.StatusBadRequest || !strings.Contains(a.body, "different") {
-		t.Errorf("another name has the status %d", a.status)
-	}
-	form.Set("name", queue)
-	for _, want := range []string{"10000 jobs are deleted. That is the most", "1000 jobs are deleted.</p>"} {
-		a := b.post(at, form)
-		if page := b.get(a.header.Get("Location")).body; !strings.Contains(page, want) {
-			t.Errorf("the result is not %q: %s", want, page)
+		list, at := b.get("/ui/n/shop/q/"+queue+"/delayed").body, "/ui/n/shop/q/"+queue+"/start?"
+		if !strings.Contains(list, at+tt.link) {
+			t.Fatalf("the list has no link %s: %s", tt.link, list)
 		}
-		form.Set("once", "2")
-	}
-	stats, err := r.engine.Stats(t.Context(), duly.QueueRef{Namespace: "shop", Name: queue})
-	if err != nil || stats.Sizes.Delayed != 0 || stats.Sizes.Ready != 1 {
-		t.Errorf("the queue has %+v, %v", stats.Sizes, err)
+		ask := b.get(at + strings.ReplaceAll(tt.link, "&amp;", "&")).body
+		form := fieldsOfForm(ask)
+		if !strings.Contains(ask, tt.question+queue+"?") || form.Has("queue") || form.Has("rate") {
+			t.Fatalf("the form is %s", ask)
+		}
+		form.Set("queue", queue)
+		r.clock.Advance(time.Second)
+		to, _, _ := strings.Cut(b.post(at, form).header.Get("Location"), "?")
+		if o := r.await(to); o.Done != 3 || r.sizes(queue) != [2]int64{0, tt.ready} {
+			t.Errorf("the sizes are %v, the operation is %+v", r.sizes(queue), o)
+		}
 	}
 }

@@ -98,7 +98,7 @@ func TestSizesOfPages(t *testing.T) {
 	}
 }
 
-// Section 9: the dashboard and the audit log have at most 7 300 lines of Go, 2 500 of templates, 900 of CSS, and 1 000 of
+// Section 9: the dashboard and the audit log have at most 7 400 lines of Go, 2 500 of templates, 900 of CSS, and 1 000 of
 // script in 10 modules.
 func TestSizesOfCode(t *testing.T) {
 	t.Parallel()
@@ -120,7 +120,7 @@ func TestSizesOfCode(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for kind, most := range map[string]int{".go": 7300, ".html": 2500, ".css": 900, ".js": 1000} {
+	for kind, most := range map[string]int{".go": 7400, ".html": 2500, ".css": 900, ".js": 1000} {
 		if n := lines[kind]; n == 0 || n > most {
 			t.Errorf("%d lines of %s, at most %d", n, kind, most)
 		}

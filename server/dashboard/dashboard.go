@@ -144,7 +144,7 @@ func (d *Dashboard) Routes() []route.Route {
 		d.route("GET", atQueue+"/j/{id}", auth.Consume, d.job),
 		d.route("GET", atQueue+"/export/{state}", auth.Consume, d.export),
 		d.route("", Prefix+"/{rest...}", auth.Open, d.unknown),
-	}, d.actionRoutes(), d.formRoutes(&pushForm, &settingsForm))
+	}, d.actionRoutes(), d.formRoutes(&pushForm, &settingsForm, &startForm))
 
 	d.nav = nil
 	page := func(text, key, to string, access auth.Access, handler route.Handler) {

@@ -1,11 +1,8 @@
 package dashboard
 
 import (
-	"context"
 	"fmt"
 	"net/http"
-	"net/url"
-	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
@@ -48,7 +45,7 @@ func (d *Dashboard) dead(c *route.Call) error {
 // groups returns the groups of some queues, or the group of the filter with the actions on it in one queue.
 func (d *Dashboard) groups(c *route.Call, here render.Path, only string, sizes []failures.Size) (*view.Groups, error) {
 	namespace := contract.NamespaceOr(c.Namespace)
-	group, err := failures.ParseSelection(c.Query)
+	group, err := groupOf(c)
 	if err != nil {
 		return nil, err
 	}
@@ -58,76 +55,32 @@ func (d *Dashboard) groups(c *route.Call, here render.Path, only string, sizes [
 	}
 
 	v := &view.Groups{
-		Table: found.Table(group.Fingerprint), Namespace: namespace, Here: here,
-		From: withQuery(path("n", namespace, "dead"), "queue", only, "fp", group.Fingerprint), Filter: group.Fingerprint,
+		Table: found.Table(group), Namespace: namespace, Here: here,
+		From: withQuery(path("n", namespace, "dead"), "queue", only, "fp", group), Filter: group,
 	}
 	v.Now = d.cfg.Clock.Now()
 	if v.Table.Group == nil || c.PathValue("queue") == "" {
 		return v, nil
 	}
 
-	// A group that was too large for one action continues with the jobs of the first click.
-	texts := [3]string{1: "Requeue all …", 2: "Delete all …"}
-	if group.Before > 0 {
-		texts = [3]string{1: "Requeue more …", 2: "Delete more …"}
-	}
-	v.Buttons = d.jobButtons(c, duly.StateDead, texts, "dead", "dead")
-	for i := range v.Buttons {
-		v.Buttons[i].Group = group
-	}
+	v.Links = append(d.startLink(c, "Requeue all …", contract.OperationRequeue, "group", group),
+		d.startLink(c, "Delete all …", contract.OperationDelete, "group", group)...)
 	return v, nil
 }
 
-// choose reads the jobs of a form: their IDs, or a group as it was at the click. The following forms have the time of
-// the click.
-func (t *target) choose(form url.Values, click time.Time) (err error) {
-	if form.Get("fp") == "" {
-		if t.ids = form["id"]; len(t.ids) == 0 {
-			return contract.Invalid("id", "is missing; select at least one job")
-		} else if len(t.ids) > maxSelected {
-			return contract.Invalid("id", "is given %d times, may be given %d times", len(t.ids), maxSelected)
-		}
-		return nil
+// groupOf returns the fingerprint in the query of a page, "" without one.
+func groupOf(c *route.Call) (string, error) {
+	fp := c.Query("fp")
+	if fp != "" && !failures.IsFingerprint(fp) {
+		return "", contract.Invalid("fp", "is %q, must have 12 hexadecimal digits; take it from the list of groups", fp)
 	}
-	t.state = duly.StateDead
-	if t.group, err = failures.ParseSelection(form.Get); err == nil && t.group.Before == 0 {
-		t.group.Before = click.UnixMilli()
-	}
-	return err
+	return fp, nil
 }
 
-// subject returns the names of an action's jobs: their IDs, or the group. It is the name of anything else.
+// subject returns the names of an action's jobs, or the name of anything else.
 func (t *target) subject() []string {
-	switch {
-	case t.group != nil:
-		return []string{t.group.String()}
-	case t.name != "":
+	if t.name != "" {
 		return []string{t.name}
 	}
 	return t.ids
-}
-
-// measure counts the jobs of a group. A question about an empty group is an error.
-func (d *Dashboard) measure(c *route.Call, t *target, asked bool) error {
-	some, err := d.failures.Measure(c.Context(), t.group, t.queue, d.cfg.Engine.Stats)
-	if err == nil && !some && asked {
-		err = contract.Errorf(duly.CodeNotFound, "no dead job of the queue %q has this error now", t.queue.Name)
-	}
-	return err
-}
-
-// run runs an action on its jobs. It takes the jobs of a group in steps.
-func (d *Dashboard) run(ctx context.Context, a *action, t *target) error {
-	if t.group == nil {
-		return a.run(ctx, &d.cfg, t)
-	}
-	defer d.failures.Expire(t.queue)
-	err := t.group.Each(ctx, d.cfg.Engine, d.cfg.Clock, t.queue, func(ids []string) error {
-		t.ids = ids
-		return a.run(ctx, &d.cfg, t)
-	})
-	if err == nil && t.done == 0 {
-		err = t.err
-	}
-	return err
 }

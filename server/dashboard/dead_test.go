@@ -2,7 +2,6 @@ package dashboard
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -14,7 +13,9 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/server/audit"
 	"github.com/dulymq/duly/server/failures"
+	"github.com/dulymq/duly/server/operations"
 )
 
 // die pushes jobs into a queue and buries each with an error.
@@ -174,109 +175,162 @@ func hidden(page, action string) url.Values {
 	return values
 }
 
-// P8.3: an action on a group states the number of jobs, and takes those that died before the click. The audit log has
-// the group.
+// startGroup opens the form of an operation on a group, and returns its URL and the page.
+func (b *browser) startGroup(kind string) (at string, page answer) {
+	b.t.Helper()
+	list := b.get("/ui/n/shop/q/mail/dead?fp=" + orderGone).body
+	at = "/ui/n/shop/q/mail/start?group=" + orderGone + "&kind=" + kind
+	if !strings.Contains(list, strings.ReplaceAll(at, "&", "&amp;")) {
+		b.t.Fatalf("the group has no link to %s: %s", kind, list)
+	}
+	return at, b.get(at)
+}
+
+// P8.3, C14.61: an operation on a group takes the jobs that died before the click, and no job that is not dead any more.
+// The form states their number. A double click starts one operation, which is one action of the audit log.
 func TestGroupActions(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		action, question, result string
-		ready                    int64
+		kind, question string
+		ready          int64
 	}{
-		{"requeue", "Requeue 12 dead jobs of mail with this error?", "12 jobs are requeued.", 12},
-		{"delete", "Delete 12 jobs of mail with this error?", "12 jobs are deleted.", 0},
+		{"requeue", "Requeue 12 dead jobs of mail with this error?", 12},
+		{"delete", "Delete 12 dead jobs of mail with this error?", 1},
 	} {
 		r := newRig(t)
 		r.die("mail", append(numbered(12), "disk is full")...)
 		b := r.login("admin")
-		at := "/ui/n/shop/q/mail/" + tt.action
-		click := hidden(b.get("/ui/n/shop/q/mail/dead?fp="+orderGone).body, tt.action)
-		ask := b.post(at, click)
-		form := hidden(ask.body, tt.action)
-		if ask.status != 200 || !strings.Contains(ask.body, tt.question) || form.Get("before") == "" ||
-			!strings.Contains(ask.body, "stay dead") {
-			t.Fatalf("the question has the status %d: %s", ask.status, ask.body)
+		at, ask := b.startGroup(tt.kind)
+		form := fieldsOfForm(ask.body)
+		if ask.status != 200 || !strings.Contains(ask.body, tt.question) || form.Get("queue") != "mail" ||
+			!strings.Contains(ask.body, "Jobs that die after the start stay dead.") ||
+			strings.Contains(ask.body, `name="tries"`) != (tt.kind == "requeue") {
+			t.Fatalf("the form has the status %d: %s", ask.status, ask.body)
 		}
-		r.clock.Advance(time.Second)
-		r.die("mail", "order 99 is gone")
+		form.Set("rate", "")
 		r.audited()
 		answers := [2]answer{b.post(at, form), b.post(at, form)} // a double click
-		if page := b.get(answers[1].header.Get("Location")).body; !strings.Contains(page, tt.result) ||
-			groupsOf(page)[orderGone] != "1" {
-			t.Errorf("the result is %s", page)
+		to, _, _ := strings.Cut(answers[0].header.Get("Location"), "?")
+		if answers[0].status != http.StatusSeeOther || answers[0].header.Get("Location") != answers[1].header.Get("Location") ||
+			!strings.Contains(b.get(answers[1].header.Get("Location")).body, "The operation is started.") {
+			t.Fatalf("the answers have the status %d and %d: %s", answers[0].status, answers[1].status, answers[0].body)
 		}
-		if got := r.sizes("mail"); got != [2]int64{2, tt.ready} {
-			t.Errorf("after %s the sizes are %v", tt.action, got)
+
+		// After the click a job dies, and somebody else requeues another one.
+		r.clock.Advance(time.Second)
+		r.die("mail", "order 99 is gone")
+		page, err := r.engine.List(t.Context(), duly.QueueRef{Namespace: "shop", Name: "mail"}, duly.ListParams{State: duly.StateDead})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.engine.Requeue(t.Context(), duly.QueueRef{Namespace: "shop", Name: "mail"}, duly.RequeueParams{
+			IDs: []string{page.Jobs[0].ID},
+		}); err != nil {
+			t.Fatal(err)
+		}
+		o := r.await(to)
+		if o.State != contract.OperationDone || o.Done != 11 || o.By == "" || r.sizes("mail") != [2]int64{2, tt.ready} {
+			t.Errorf("the sizes are %v, the operation is %+v", r.sizes("mail"), o)
 		}
 		lines := r.audited()
-		if len(lines) != 2 || !strings.HasPrefix(fmt.Sprint(lines[0].Jobs), "[group "+orderGone+", dead until 2030-01-01T") ||
-			lines[1].Done != 12 || lines[1].Result != "ok" {
+		if len(lines) != 2 || lines[0].Via != "dashboard" || lines[0].Session == "" || lines[1].Done != 11 ||
+			!strings.Contains(fmt.Sprint(lines[0].Jobs), tt.kind+": dead jobs of the group "+orderGone) {
 			t.Errorf("the audit log has %+v", lines)
-		}
-		if a := b.post(at, url.Values{"fp": {failures.Fingerprint("none")}}); a.status != http.StatusNotFound {
-			t.Errorf("an empty group has the status %d", a.status)
-		}
-		for _, bad := range []url.Values{{"fp": {"x"}}, {"fp": {orderGone}, "before": {"soon"}}} {
-			if a := b.post(at, bad); a.status != http.StatusBadRequest {
-				t.Errorf("%v has the status %d", bad, a.status)
-			}
 		}
 	}
 }
 
-// A group with more jobs than one action takes needs the typed name, says how many were done, and continues with the
-// jobs of the first click.
+// A form for more jobs than those of a page takes the typed name of the queue. A refused form keeps its content, and
+// starts nothing.
 func TestLargeGroup(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.die("mail", numbered(failures.MaxSelected+50)...)
+	r.die("mail", numbered(maxSelected+50)...)
 	b := r.login("admin")
-	const at = "/ui/n/shop/q/mail/requeue"
-	form := hidden(b.post(at, url.Values{"fp": {orderGone}}).body, "requeue")
-	if a := b.post(at, form); a.status != http.StatusBadRequest || !strings.Contains(a.body, "The name is different.") {
-		t.Errorf("without the name the status is %d", a.status)
+	at, ask := b.startGroup("requeue")
+	form := fieldsOfForm(ask.body)
+	if form.Has("queue") || !strings.Contains(ask.body, "type the name of the queue: mail") {
+		t.Fatalf("the form is %s", ask.body)
 	}
-	form.Set("name", "mail")
-	first := b.post(at, form)
-	if second := b.post(at, form); second.header.Get("Location") != first.header.Get("Location") {
-		t.Errorf("a double click leads to %s and to %s", first.header.Get("Location"), second.header.Get("Location"))
+	form.Set("canary.jobs", "7")
+	for _, bad := range [][2]string{{"queue", ""}, {"queue", "male"}, {"rate", "fast"}, {"rate", "-1"}, {"canary.then", "hope"}} {
+		form.Set("queue", "mail")
+		form.Set("rate", "50")
+		form.Set("canary.then", "continue")
+		form.Set(bad[0], bad[1])
+		a := b.post(at, form)
+		if a.status != http.StatusBadRequest || !strings.Contains(a.body, `name="canary.jobs" value="7"`) ||
+			!strings.Contains(a.body, `<p role="alert">`+bad[0]) {
+			t.Errorf("%v has the status %d: %s", bad, a.status, a.body)
+		}
 	}
-	r.clock.Advance(time.Second)
-	r.die("mail", "order 99 is gone")
-	page := b.get(first.header.Get("Location")).body
-	const said = "10000 jobs are requeued. The group has more jobs."
-	if !strings.Contains(page, said) || !strings.Contains(page, "Requeue more …") {
-		t.Fatalf("the result is %s", page)
+	if n := len(r.dashboard.cfg.Operations.States()); n != 0 {
+		t.Fatalf("there are operations in %d states", n)
 	}
-	if got := r.sizes("mail"); got[0] != 51 {
-		t.Errorf("%d jobs are dead", got[0])
-	}
-	form = hidden(b.post(at, hidden(page, "requeue")).body, "requeue")
-	form.Set("name", "mail")
-	second := b.get(b.post(at, form).header.Get("Location")).body
-	if got := r.sizes("mail"); !strings.Contains(second, "50 jobs are requeued.</p>") || got[0] != 1 {
-		t.Errorf("%d jobs are dead: %s", got[0], second)
+
+	form.Set("queue", "mail")
+	form.Set("canary.then", "continue")
+	to, _, _ := strings.Cut(b.post(at, form).header.Get("Location"), "?")
+	o, err := r.dashboard.cfg.Operations.Get("shop", to[strings.LastIndex(to, "/")+1:])
+	if err != nil || o.Rate != 50 || o.Canary == nil || o.Canary.Jobs != 7 || o.Canary.Then != "continue" {
+		t.Errorf("the operation is %+v, %v", o, err)
 	}
 }
 
-// A session sees the actions that it may use, and the others are refused.
+// fullLog is the audit log of operations on a full disk.
+type fullLog struct{ fullAudit }
+
+func (fullLog) End(string, audit.Outcome, bool) {}
+
+// A start whose intent cannot be stored is refused, and nothing changes.
+func TestFullDiskRefusesStart(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.die("mail", numbered(3)...)
+	b := r.login("admin")
+	at, ask := b.startGroup("requeue")
+	var err error
+	if r.dashboard.cfg.Operations, err = operations.New(operations.Config{
+		Engine: r.engine, Clock: r.clock, Audit: fullLog{}, Log: r.logger,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	a := b.post(at, fieldsOfForm(ask.body))
+	if a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "nothing was started") {
+		t.Errorf("the status is %d: %s", a.status, a.body)
+	}
+	if n := len(r.dashboard.cfg.Operations.States()); n != 0 || r.sizes("mail")[0] != 3 {
+		t.Errorf("operations in %d states, sizes %v", n, r.sizes("mail"))
+	}
+}
+
+// fieldsOfForm returns the values of the inputs of a form that starts an operation.
+func fieldsOfForm(page string) url.Values {
+	_, form, _ := strings.Cut(page, `class="push"`)
+	form, _, _ = strings.Cut(form, "</form>")
+	values := url.Values{}
+	for _, field := range regexp.MustCompile(`<input[^>]* name="([\w.]+)" value="([^"]*)"`).FindAllStringSubmatch(form, -1) {
+		if field[2] != "" {
+			values.Add(field[1], field[2])
+		}
+	}
+	return values
+}
+
+// P8: a session sees the operations that it may start, and the form of another one is refused.
 func TestGroupRights(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.die("mail", numbered(3)...)
-	wants := map[string]string{"consume": "", "both": "delete", "admin": "delete purge requeue"}
-	for _, caller := range []string{"consume", "both", "admin"} { // the last one requeues the jobs
-		b, want := r.login(caller), wants[caller]
+	lists := map[string]string{"consume": "", "both": "delete", "admin": "all:purge all:requeue delete requeue"}
+	groups := map[string]string{"consume": "", "both": "all:delete delete", "admin": "all:delete all:requeue delete requeue"}
+	for caller, want := range lists {
+		b := r.login(caller)
 		if got := offers(b.get("/ui/n/shop/q/mail/dead").body); got != want {
 			t.Errorf("the list offers %q to %s, want %q", got, caller, want)
 		}
-		want = strings.Replace(want, " purge", "", 1)
-		if got := offers(b.get("/ui/n/shop/q/mail/dead?fp=" + orderGone).body); got != want {
-			t.Errorf("the group offers %q to %s, want %q", got, caller, want)
-		}
-		form := url.Values{"fp": {orderGone}, "confirmed": {"yes"}, "once": {"x"}, "name": {"mail"}}
-		a := b.post("/ui/n/shop/q/mail/requeue", form)
-		if forbidden := a.status == http.StatusForbidden; forbidden != (caller != "admin") {
-			t.Errorf("requeue by %s has the status %d", caller, a.status)
+		if got := offers(b.get("/ui/n/shop/q/mail/dead?fp=" + orderGone).body); got != groups[caller] {
+			t.Errorf("the group offers %q to %s, want %q", got, caller, groups[caller])
 		}
 	}
 	for caller, want := range map[string]bool{"produce": false, "consume": true} {
@@ -284,15 +338,21 @@ func TestGroupRights(t *testing.T) {
 			t.Errorf("the navigation of %s has dead letters: %v", caller, !want)
 		}
 	}
+	b := r.login("admin")
+	for query, want := range map[string]int{
+		"kind=requeue&group=x": 400, "kind=hope": 400, "kind=purge": 400, "kind=purge&state=hope": 400, "kind=delete": 400,
+		"": 400, "kind=requeue&group=" + failures.Fingerprint("none"): 404,
+	} {
+		if a := b.get("/ui/n/shop/q/mail/start?" + query); a.status != want {
+			t.Errorf("%s has the status %d, want %d", query, a.status, want)
+		}
+	}
 }
 
-// groupEngine lets something happen before calls.
+// groupEngine lets something happen before lists.
 type groupEngine struct {
 	contract.Engine
-	list    func()
-	requeue func(call int, ids []string) error
-	deletes func(ids []string)
-	calls   int
+	list func()
 }
 
 func (e *groupEngine) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
@@ -302,130 +362,11 @@ func (e *groupEngine) List(ctx context.Context, q duly.QueueRef, p duly.ListPara
 	return e.Engine.List(ctx, q, p)
 }
 
-func (e *groupEngine) Requeue(
-	ctx context.Context, q duly.QueueRef, p duly.RequeueParams,
-) ([]duly.RequeueResult, error) {
-	e.calls++
-	if e.requeue != nil {
-		if err := e.requeue(e.calls, p.IDs); err != nil {
-			return nil, err
-		}
-	}
-	return e.Engine.Requeue(ctx, q, p)
-}
-
-func (e *groupEngine) DeleteJobs(
-	ctx context.Context, q duly.QueueRef, ids []string, state duly.State,
-) ([]error, error) {
-	if e.deletes != nil {
-		e.deletes(ids)
-	}
-	return e.Engine.DeleteJobs(ctx, q, ids, state)
-}
-
-// newGroupRig returns a rig whose dashboard uses a groupEngine.
-func newGroupRig(t *testing.T) (*rig, *groupEngine) {
-	e := &groupEngine{}
-	return newRig(t, func(c *Config) { e.Engine, c.Engine = c.Engine, e }), e
-}
-
-// An action on a group continues behind jobs that somebody else has changed, and says what it has done if the engine
-// fails between two steps.
-func TestGroupActionEndsPartly(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		first, second error // before the calls
-		result        string
-		ready         int64
-		err           string // in the audit log
-	}{
-		"AnotherRequeue": {nil, nil, "500 jobs are requeued. 1000 could not be changed", 1500, "ok"},
-		"EngineFails": {errors.New("other"), duly.ErrUnavailable,
-			"1000 jobs are requeued. The action ended early: ", 1000,
-			"unavailable"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r, e := newGroupRig(t)
-			r.die("mail", numbered(1500)...)
-			b := r.login("admin")
-			e.requeue = func(call int, ids []string) error {
-				if call == 2 {
-					return tt.second
-				}
-				if tt.first == nil {
-					_, err := r.engine.Requeue(t.Context(), duly.QueueRef{Namespace: "shop", Name: "mail"},
-						duly.RequeueParams{IDs: ids})
-					return err
-				}
-				return nil
-			}
-			form := hidden(b.post("/ui/n/shop/q/mail/requeue", url.Values{"fp": {orderGone}}).body, "requeue")
-			form.Set("name", "mail")
-			r.audited()
-			a := b.post("/ui/n/shop/q/mail/requeue", form)
-			page := b.get(a.header.Get("Location")).body
-			if a.status != http.StatusSeeOther || !strings.Contains(page, tt.result) || r.sizes("mail")[1] != tt.ready {
-				t.Errorf("status %d, sizes %v: %s%s", a.status, r.sizes("mail"), a.body, page)
-			}
-			if (tt.second != nil) != strings.Contains(page, "Requeue more …") {
-				t.Error("the button is not that of the rest")
-			}
-			if lines := r.audited(); len(lines) != 2 || lines[1].Result != tt.err || lines[1].Done == 0 {
-				t.Errorf("the audit log has %+v", lines)
-			}
-		})
-	}
-}
-
-// C14.61: Delete all of a group leaves a job that somebody else has requeued since it was listed.
-func TestDeleteAllLeavesRequeuedJobs(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		requeued int
-		result   string // on the page of the status
-		status   int
-	}{
-		"One":  {1, "11 jobs are deleted. 1 could not be changed, the first one because: ", http.StatusSeeOther},
-		"All":  {12, " is ready, not dead", http.StatusConflict},
-		"None": {0, "12 jobs are deleted.</p>", http.StatusSeeOther},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r, e := newGroupRig(t)
-			r.die("mail", numbered(12)...)
-			b := r.login("admin")
-			e.deletes = func(ids []string) {
-				if tt.requeued == 0 {
-					return
-				}
-				_, err := r.engine.Requeue(t.Context(), duly.QueueRef{Namespace: "shop", Name: "mail"},
-					duly.RequeueParams{IDs: ids[:tt.requeued]})
-				if err != nil {
-					t.Error(err)
-				}
-			}
-
-			form := hidden(b.post("/ui/n/shop/q/mail/delete", url.Values{"fp": {orderGone}}).body, "delete")
-			a := b.post("/ui/n/shop/q/mail/delete", form)
-			page := a.body
-			if a.status == http.StatusSeeOther {
-				page = b.get(a.header.Get("Location")).body
-			}
-			if a.status != tt.status || !strings.Contains(page, tt.result) {
-				t.Errorf("the status is %d: %s", a.status, page)
-			}
-			if got := r.sizes("mail"); got != [2]int64{0, int64(tt.requeued)} {
-				t.Errorf("the numbers of dead and ready jobs are %v", got)
-			}
-		})
-	}
-}
-
-// The question about a group is careful while its jobs are not all counted.
+// The form of a group is careful while its jobs are not all counted.
 func TestQuestionAboutAnUncountedGroup(t *testing.T) {
 	t.Parallel()
-	r, e := newGroupRig(t)
+	e := &groupEngine{}
+	r := newRig(t, func(c *Config) { e.Engine, c.Engine = c.Engine, e })
 	full := make([]string, 1000)
 	for i := range full {
 		full[i] = "disk is full"
@@ -433,15 +374,10 @@ func TestQuestionAboutAnUncountedGroup(t *testing.T) {
 	r.die("mail", append(full, numbered(1000)...)...)
 	b := r.login("admin")
 	e.list = func() { r.clock.Advance(2 * time.Second) }
-	ask := b.post("/ui/n/shop/q/mail/requeue", url.Values{"fp": {orderGone}})
-	if ask.status != 200 || !strings.Contains(ask.body, "Requeue 0 dead jobs or more of mail with this error?") ||
-		!strings.Contains(ask.body, `<input name="name"`) {
-		t.Errorf("the question has the status %d: %s", ask.status, ask.body)
-	}
-	form := hidden(ask.body, "requeue")
-	form.Set("name", "mail")
-	if a := b.post("/ui/n/shop/q/mail/requeue", form); a.status != http.StatusSeeOther || r.sizes("mail")[1] != 1000 {
-		t.Errorf("status %d, sizes %v", a.status, r.sizes("mail"))
+	ask := b.get("/ui/n/shop/q/mail/start?kind=requeue&group=" + orderGone)
+	if ask.status != 200 || !strings.Contains(ask.body, "Requeue 0 or more dead jobs of mail with this error?") ||
+		!strings.Contains(ask.body, `<input name="queue"`) {
+		t.Errorf("the form has the status %d: %s", ask.status, ask.body)
 	}
 }
 

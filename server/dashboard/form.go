@@ -107,7 +107,11 @@ func (f *form) show(v *view.Form, values url.Values, failed error) {
 		v.Inputs = append(v.Inputs, view.Input{Name: name, Value: values.Get(name), Problem: problems[name], Required: true})
 	}
 	for _, in := range inputs(f.fields, "") {
-		if !slices.Contains(v.Without, in.Name) {
+		switch {
+		case slices.Contains(v.Hide, in.Name):
+			v.Hidden = append(v.Hidden, view.Field{Name: in.Name, Value: values.Get(in.Name)})
+		case !slices.Contains(v.Without, in.Name):
+			in.Choices = v.Choices[in.Name]
 			v.Inputs = append(v.Inputs, in)
 		}
 	}

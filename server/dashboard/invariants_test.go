@@ -61,7 +61,8 @@ func (r *rig) pages(jobs map[duly.State][2]string) []string {
 	for _, at := range jobs {
 		queue := "/ui/n/shop/q/" + at[0]
 		list = append(list, "/ui/n/shop/schedules/"+at[0]+"/nightly", "/ui/n/shop/set/schedule?name=nightly&queue="+at[0], queue+"/push",
-			queue+"/push?copy="+at[1], queue+"/settings",
+			queue+"/push?copy="+at[1], queue+"/settings", queue+"/start?kind=requeue",
+			queue+"/start?kind=requeue&group="+boom, queue+"/start?kind=purge&state=dead",
 			queue+"/keys?prefix=k", queue+"/keys?key=k", "/ui/n/shop/find?q="+at[1], "/ui/n/shop/find?q="+at[0])
 		list = append(list, queue, queue+"?range=3d", queue+"/j/"+at[1], queue+"/j/none", queue+"/none")
 		for _, state := range duly.States {

@@ -96,7 +96,7 @@ func (d *Dashboard) jobTable(
 	}
 	v.Buttons = d.jobButtons(c, list.State, [3]string{"Run selected now", "Requeue selected …", "Delete selected …"}, "", "")
 	if len(v.Rows) > 0 && fp == "" && from == "" && where == "" {
-		v.Purge = d.button(c, ofQueue, "purge", "Purge …", state)
+		v.Links = d.startLinks(c, list.State)
 	}
 
 	// The links have the time of a duration from now, so all pages begin at the same time.

@@ -106,7 +106,7 @@ func (d *Dashboard) operation(c *route.Call) error {
 	}
 
 	now, may := d.cfg.Clock.Now(), c.Require(spec.Access(o.Kind, o.IDs > 0)) == nil
-	v := view.Operation{Row: d.operationRow(&o), Server: d.cfg.Server, Again: t.path(ofOperation.at), Now: now, Fields: []view.Field{
+	v := view.Operation{Row: d.operationRow(&o), Server: d.cfg.Server, Again: t.path(ofOperation.at), Fields: []view.Field{
 		{Name: "state", Value: string(o.State)}, {Name: "reason", Value: o.Reason}, {Name: "last error", Value: o.Error},
 		{Name: "canary", Value: canaryText(o.Canary)}, {Name: "rate", Value: rateText(&o)},
 		{Name: "started", Value: since(o.Started, now)}, {Name: "expected end", Value: since(o.ExpectedEnd, now)},
@@ -148,12 +148,10 @@ func (d *Dashboard) operationRow(o *contract.Operation) view.OperationRow {
 	if !o.Counted {
 		found += ", still counting"
 	}
-	for _, n := range []view.Field{
+	r.Counts = []view.Field{
 		{Name: "found", Value: found}, {Name: "taken", Value: strconv.FormatInt(o.Taken, 10)},
 		{Name: "done", Value: strconv.FormatInt(o.Done, 10)}, {Name: "skipped", Value: strconv.FormatInt(o.Skipped, 10)},
 		{Name: "failed", Value: strconv.FormatInt(o.Failed, 10)},
-	} {
-		r.Counts = append(r.Counts, n)
 	}
 	return r
 }

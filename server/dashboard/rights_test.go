@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -48,7 +49,16 @@ var pairs = []pair{
 	{"POST /ui/n/{namespace}/q/{queue}/pause", "POST /v1/shop/queues/QUEUE/pause", duly.StateReady},
 	{"POST /ui/n/{namespace}/q/{queue}/resume", "POST /v1/shop/queues/QUEUE/resume", duly.StateReady},
 	{"POST /ui/n/{namespace}/q/{queue}/destroy", "DELETE /v1/shop/queues/QUEUE", duly.StateReady},
-	{"POST /ui/n/{namespace}/q/{queue}/purge", `POST /v1/shop/queues/QUEUE/purge {"state":"ready"}`, duly.StateReady},
+	{"GET /ui/n/{namespace}/q/{queue}/start", `POST /v1/shop/operations {"kind":"requeue","queue":"QUEUE"}`, duly.StateDead},
+	{"GET /ui/n/{namespace}/q/{queue}/start", `POST /v1/shop/operations {"kind":"promote","queue":"QUEUE"}`, duly.StateDelayed},
+	{"POST /ui/n/{namespace}/q/{queue}/start", `POST /v1/shop/operations {"kind":"requeue","queue":"QUEUE"}`, duly.StateDead},
+	{"POST /ui/n/{namespace}/q/{queue}/start", `POST /v1/shop/operations {"kind":"promote","queue":"QUEUE"}`, duly.StateDelayed},
+	{"POST /ui/n/{namespace}/q/{queue}/start", `POST /v1/shop/operations {"kind":"purge","queue":"QUEUE","state":"ready"}`, duly.StateReady},
+	{
+		"POST /ui/n/{namespace}/q/{queue}/start",
+		`POST /v1/shop/operations {"kind":"delete","queue":"QUEUE","group":"` + boom + `"}`, duly.StateDead,
+	},
+	{"POST /ui/n/{namespace}/q/{queue}/start", `POST /v1/shop/operations {"kind":"delete","queue":"QUEUE","ids":["ID"]}`, duly.StateReady},
 	{"POST /ui/n/{namespace}/q/{queue}/requeue", `POST /v1/shop/queues/QUEUE/requeue {"ids":["ID"]}`, duly.StateDead},
 	{"POST /ui/n/{namespace}/q/{queue}/promote", "POST /v1/shop/queues/QUEUE/jobs/ID/promote", duly.StateDelayed},
 	{"GET /ui/n/{namespace}/schedules", "GET /v1/shop/queues/QUEUE/schedules", duly.StateReady},
@@ -79,6 +89,9 @@ var pairs = []pair{
 	{"POST /ui/n/{namespace}/ops/{name}/stop", "POST /v1/shop/operations/OPERATION/stop", duly.StateDelayed},
 	{"POST /ui/n/{namespace}/q/{queue}/delete", `POST /v1/shop/queues/QUEUE/jobs/delete {"ids":["ID"]}`, duly.StateDead},
 }
+
+// boom is the group of the jobs that [rig.bury] buries.
+var boom = failures.Fingerprint("boom")
 
 // callers are the kinds of callers. An account has no token, and may do what the owner may.
 var callers = []string{"none", "produce", "consume", "both", "admin", "owner", "account", "revoked", "other"}
@@ -191,6 +204,8 @@ func (b *browser) visit(p pair) int {
 		stream := b.stream("shop", "")
 		defer stream.stop()
 		a = answer{status: stream.status, header: stream.header}
+	case method == "GET" && strings.HasSuffix(at, "/start"):
+		a = b.get(at + "?" + startOf(p, queue, id).Encode())
 	case method == "GET":
 		a = b.get(at)
 	default:
@@ -201,8 +216,8 @@ func (b *browser) visit(p pair) int {
 			form = url.Values{"once": {id}, "confirmed": {"yes"}, "queue": {queue}, "name": {name}, "spec": {"@daily"},
 				"url": {"http://127.0.0.1:9999/"}}
 		}
-		if strings.HasSuffix(at, "/purge") {
-			form.Set("back", "ready")
+		if strings.HasSuffix(at, "/start") {
+			form = startOf(p, queue, id)
 		}
 		a = b.post(at, form)
 	}
@@ -213,6 +228,18 @@ func (b *browser) visit(p pair) int {
 		return http.StatusOK
 	}
 	return a.status
+}
+
+// startOf returns the form that starts the operation of a pair.
+func startOf(p pair, queue, id string) url.Values {
+	var request map[string]any
+	_, body, _ := strings.Cut(strings.TrimPrefix(p.api, "POST "), " ")
+	_ = json.Unmarshal([]byte(strings.NewReplacer("QUEUE", queue, "ID", id).Replace(body)), &request)
+	form := url.Values{"once": {id}}
+	for name, value := range request {
+		form.Set(name, strings.Trim(fmt.Sprint(value), "[]"))
+	}
+	return form
 }
 
 // call sends the request of a pair to the API. It returns 200 for every success.
@@ -313,8 +340,9 @@ func TestRightsFindWeakerRoutes(t *testing.T) {
 	r := newRig(t)
 	routes := slices.Clone(r.routes)
 	for i, strong := range routes {
-		// The action itself checks the right of an operation, so a weaker route changes nothing.
-		if strong.Access == auth.Open || strong.Method == "POST" && strings.Contains(strong.Path, ofOperation.at) {
+		// The start and the actions check the right of an operation themselves, so a weaker route changes nothing.
+		changes := strong.Method == "POST" && strings.Contains(strong.Path, ofOperation.at)
+		if strong.Access == auth.Open || strong.Path == startForm.at || changes {
 			continue
 		}
 		for _, access := range weaker[strong.Access] {
@@ -364,6 +392,11 @@ func offers(page string) string {
 			found[a.name] = true
 		}
 	}
+	for _, kind := range []string{"requeue", "delete", "promote", "purge"} {
+		if strings.Contains(page, "/start?") && strings.Contains(page, "kind="+kind) {
+			found["all:"+kind] = true
+		}
+	}
 	return strings.Join(slices.Sorted(maps.Keys(found)), " ")
 }
 
@@ -381,10 +414,10 @@ func TestButtons(t *testing.T) {
 		{"produce", duly.StateDead, "", "-", "-"},
 		{"consume", duly.StateDead, "", "", ""},
 		{"both", duly.StateDead, "", "delete", "delete"},
-		{"both", duly.StateDelayed, "", "delete promote", "delete promote"},
-		{"admin", duly.StateDead, "destroy pause", "delete purge requeue", "delete requeue"},
-		{"admin", duly.StateReady, "destroy pause", "delete purge", "delete"},
-		{"account", duly.StateDelayed, "destroy pause", "delete promote purge", "delete promote"},
+		{"both", duly.StateDelayed, "", "all:promote delete promote", "delete promote"},
+		{"admin", duly.StateDead, "destroy pause", "all:purge all:requeue delete requeue", "delete requeue"},
+		{"admin", duly.StateReady, "destroy pause", "all:purge delete", "delete"},
+		{"account", duly.StateDelayed, "destroy pause", "all:promote all:purge delete promote", "delete promote"},
 	} {
 		queue, id := r.newJob(tt.state)
 		for i, page := range []string{"", "/" + tt.state.String(), "/j/" + id} {

@@ -52,11 +52,10 @@ func (s *searches) enter(clock duly.Clock, most int) (leave func(), err error) {
 // bodies of the jobs.
 func (d *Dashboard) matcher(c *route.Call, s duly.State) (match func(*duly.JobInfo) bool, bodies bool, err error) {
 	fp := ""
-	if group, err := failures.ParseSelection(c.Query); s == duly.StateDead {
-		if err != nil {
+	if s == duly.StateDead {
+		if fp, err = groupOf(c); err != nil {
 			return nil, false, err
 		}
-		fp = group.Fingerprint
 	}
 	filter, err := jobfilter.Parse(c.Query("where"), d.cfg.Clock.Now())
 	switch {

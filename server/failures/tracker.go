@@ -125,36 +125,19 @@ func (t *Tracker) Look(ctx context.Context, namespace string, sizes []Size) (*Re
 	return r, nil
 }
 
-// Measure counts the jobs of a selection in one queue by its newest statistics. It reports whether there may be any.
-func (t *Tracker) Measure(
-	ctx context.Context, s *Selection, q duly.QueueRef, stats func(context.Context, duly.QueueRef) (duly.Stats, error),
-) (bool, error) {
-	now, err := stats(ctx, q)
+// Count returns the number of a group's jobs in one queue by its newest statistics. uncounted is the number of dead jobs
+// that the report has not counted, which may belong to the group.
+func (t *Tracker) Count(
+	ctx context.Context, fingerprint string, q duly.QueueRef, now *duly.Stats,
+) (count, uncounted int64, err error) {
+	r, err := t.Look(ctx, q.Namespace, t.Sizes(q.Name, now))
 	if err != nil {
-		return false, err
+		return 0, 0, err
 	}
-	r, err := t.Look(ctx, q.Namespace, t.Sizes(q.Name, &now))
-	if err != nil {
-		return false, err
+	if g := r.Find(fingerprint); g != nil {
+		count = g.Count
 	}
-
-	s.Uncounted = max(0, now.Sizes.Dead-r.Examined)
-	if g := r.Find(s.Fingerprint); g != nil {
-		s.Count = g.Count
-	}
-	return s.Count+s.Uncounted > 0, nil
-}
-
-// Expire makes the next look at a queue walk again at once, for example after an action.
-func (t *Tracker) Expire(q duly.QueueRef) {
-	t.mu.Lock()
-	known := t.queues[q.Normal()]
-	t.mu.Unlock()
-	if known != nil {
-		<-known.turn
-		known.took = 0
-		known.turn <- struct{}{}
-	}
+	return count, max(0, now.Sizes.Dead-r.Examined), nil
 }
 
 // lookAt adds the groups of one queue to a report.
@@ -207,7 +190,7 @@ func (t *Tracker) sweep() {
 		case <-q.turn:
 			t.clear(q)
 			delete(t.queues, ref)
-			q.turn <- struct{}{} // Expire may wait for it
+			q.turn <- struct{}{} // a look may wait for it
 		default: // in use after all
 		}
 	}

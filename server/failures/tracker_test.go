@@ -204,7 +204,7 @@ func TestLookAcceptsJobsThatDieMeanwhile(t *testing.T) {
 }
 
 // A look takes limited time, and the next one continues. A queue that changes all the time is walked over for a third
-// of the time, unless an action asks for more.
+// of the time.
 func TestLookTakesLimitedTime(t *testing.T) {
 	t.Parallel()
 	d := newSet(1)
@@ -224,11 +224,6 @@ func TestLookTakesLimitedTime(t *testing.T) {
 	const progress = "5000 of 5000 examined"
 	if r := look(t, tracker, d.size()); d.calls != 0 || r.Examined != 5000 || r.Table("").Progress != progress {
 		t.Errorf("%d calls at once", d.calls)
-	}
-	tracker.Expire(duly.QueueRef{Namespace: "shop", Name: "mail"})
-	look(t, tracker, d.size())
-	if d.calls != 2 {
-		t.Errorf("%d calls after an action", d.calls)
 	}
 }
 
@@ -304,15 +299,14 @@ func TestLookForgetsAnEmptyQueue(t *testing.T) {
 	}
 }
 
-// An action may end while its queue is dropped.
-func TestExpireOfADroppedQueue(t *testing.T) {
+// A look may wait for a queue that is dropped.
+func TestDroppedQueueKeepsItsTurn(t *testing.T) {
 	t.Parallel()
 	d := newSet(1)
 	d.add(0, "boom")
 	tracker := &Tracker{Engine: d, Clock: d.clock}
 	look(t, tracker, d.size())
-	ref := duly.QueueRef{Namespace: "shop", Name: "mail"}
-	dropped := tracker.queue(ref)
+	dropped := tracker.queue(duly.QueueRef{Namespace: "shop", Name: "mail"})
 	d.clock.Advance(keep)
 	look(t, tracker)
 	if len(tracker.queues) != 0 || len(dropped.turn) != 1 {

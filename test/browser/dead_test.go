@@ -9,6 +9,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/contract"
+	"github.com/dulymq/duly/internal/eventually"
 )
 
 // die buries the next job of a queue with an error.
@@ -40,7 +42,8 @@ func TestGroupsChangeInPlace(t *testing.T) {
 	b.clean()
 }
 
-// G11, P8: with script off and by keyboard, a person finds the group of an error and requeues its jobs.
+// G11, P8: with script off and by keyboard, a person finds the group of an error and starts an operation that
+// requeues its jobs.
 func TestGroupWithoutScript(t *testing.T) {
 	t.Parallel()
 	server := newDashboardServer(t)
@@ -59,7 +62,14 @@ func TestGroupWithoutScript(t *testing.T) {
 	b.follow("Requeue all …")
 	b.waitForTitle("Requeue 4 dead jobs of emails with this error?")
 	server.clock.Advance(time.Second)
-	b.follow("Requeue")
-	b.waitForText("4 jobs are requeued.")
+	b.follow("Start")
+	b.waitForTitle("requeue emails")
+	eventually.True(t, "the end of the operation", func() bool {
+		server.clock.Advance(100 * time.Millisecond)
+		list, _, err := server.operations.List(duly.DefaultNamespace, duly.PageParams{})
+		return err == nil && len(list) == 1 && list[0].State == contract.OperationDone && list[0].Done == 4
+	})
+	b.follow("Load again")
+	b.waitFor(`document.querySelector('[data-number="field state"]').textContent === 'done'`)
 	b.clean()
 }

@@ -259,8 +259,8 @@ var sessionPages = []shownPage{
 	{name: "group", path: "/n/default/dead?fp=" + refused},
 	{name: "group-queue", path: "/n/default/q/emails/dead?fp=" + refused},
 	{
-		name: "ask-group", path: "/n/default/q/emails/dead?fp=" + refused,
-		open: `document.querySelector('[action$="/requeue"] button').click()`,
+		name: "start-group", path: "/n/default/q/emails/dead?fp=" + refused,
+		open: `document.querySelector('[href*="kind=requeue"]').click()`,
 	},
 	{name: "delayed", path: "/n/default/q/emails/delayed?select=all"},
 	{name: "leased", path: "/n/default/q/emails/leased"},
@@ -284,8 +284,12 @@ var sessionPages = []shownPage{
 		open: `document.querySelector('[formaction$="/delete"]').click()`,
 	},
 	{
-		name: "ask-purge", path: "/n/default/q/emails/dead",
-		open: `document.querySelector('[action$="/purge"] button').click()`,
+		name: "start-purge", path: "/n/default/q/emails/dead",
+		open: `document.querySelector('[href*="kind=purge"]').click()`,
+	},
+	{
+		name: "start-refused", path: "/n/default/q/emails/start?kind=promote", failing: true,
+		open: `document.querySelector('[name=queue]').value = 'e'; document.querySelector('.push button').click()`,
 	},
 	{
 		name: "ask-destroy", path: "/n/default/q/emails",

@@ -1,8 +1,6 @@
 package view
 
 import (
-	"time"
-
 	"github.com/dulymq/duly/contract"
 	"github.com/dulymq/duly/server/dashboard/render"
 )
@@ -31,7 +29,6 @@ type Operation struct {
 	Row     OperationRow
 	Server  string
 	Again   render.Path
-	Now     time.Time
 	Buttons []Button
 	Fields  []Field
 	Shown   bool

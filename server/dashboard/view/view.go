@@ -114,9 +114,8 @@ type Button struct {
 	To   render.Path
 	// Name is the name of the action, Back the page after it, Once the mark of this form.
 	Name, Back, Once string
-	// The jobs are those with the IDs, or of the group.
-	IDs   []string
-	Group *failures.Selection
+	// IDs are those of the jobs.
+	IDs []string
 }
 
 // Confirm is the page before an action. Problem is why its last try failed.
@@ -145,6 +144,10 @@ type Form struct {
 	// Hints replace those of inputs. Without are inputs that are left out.
 	Hints   map[string]string
 	Without []string
+	// Hide are inputs that a person does not see, with their values in Hidden. Choices are values to choose from.
+	Hide    []string
+	Hidden  []Field
+	Choices map[string][]string
 	// Seen are the values of the inputs when the form was shown, "" for a form that need not know them.
 	Seen string
 }
@@ -155,6 +158,7 @@ type Input struct {
 	Name, Value, Hint, Help, Problem string
 	Area, Map, Required              bool
 	Options                          []Order
+	Choices                          []string
 }
 
 // Login is the page before a session. Problem is why the last try failed, and Refused why no login is possible here. Code
@@ -294,8 +298,8 @@ type Jobs struct {
 	Export                      []Link
 
 	Rows []duly.JobInfo
-	// The buttons are the actions on selected jobs. All selects every job of the page. Purge is the action on all jobs.
-	Purge     []Button
+	// The buttons are the actions on selected jobs. All selects every job of the page. The links start an
+	// operation on all jobs.
 	All, Here render.Path
 	Checked   bool
 	Once      string
