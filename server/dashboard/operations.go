@@ -146,7 +146,7 @@ func (d *Dashboard) operationRow(o *contract.Operation) view.OperationRow {
 
 	found := strconv.FormatInt(o.Found, 10)
 	if !o.Counted {
-		found += ", still counting"
+		found += "+" // it counts, or has not begun; a longer text would move the other numbers
 	}
 	r.Counts = []view.Field{
 		{Name: "found", Value: found}, {Name: "taken", Value: strconv.FormatInt(o.Taken, 10)},

@@ -68,7 +68,8 @@ func TestOperationPages(t *testing.T) {
 		Kind: "requeue", Queue: "mail", Group: orderGone, Canary: &contract.OperationCanary{Jobs: 10, Then: "continue"}, Rate: 1000,
 	})
 	one, two := r.login("admin"), r.login("consume")
-	if page := one.get(at).body; !strings.Contains(page, `data-every="2"`) || numbersOf(page)["field state"] != "queued" {
+	if page := one.get(at).body; !strings.Contains(page, `data-every="2"`) || numbersOf(page)["field state"] != "queued" ||
+		numbersOf(page)["found"] != "0+" {
 		t.Errorf("a new operation has the page %s", page)
 	}
 	o := r.await(at)
