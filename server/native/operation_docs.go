@@ -6,11 +6,12 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-const exampleOperation = `"kind":"requeue","queue":"mail","by":"4f0c1d2e",` +
-	`"filter":"dead jobs of the group c4e7bfbe4fea that died until 2030-01-01 00:00:00.000 UTC",` +
-	`"group":"c4e7bfbe4fea","job_state":"dead","state":"running","rate":100,"current_rate":99.6,"found":100000,` +
-	`"counted":true,"taken":4200,"done":4190,"skipped":10,"failed":0,"started":"2030-01-01T00:00:00.000Z",` +
-	`"expected_end":"2030-01-01T00:16:44.000Z"`
+// exampleOperation is the operation of all examples. Its second job comes 20 s after the first.
+const exampleOperation = `"id":"01J0000000000000000000000E","kind":"promote","queue":"video","by":"4f0c1d2e",` +
+	`"filter":"3 jobs by ID, the first is clip:7","ids":3,"state":`
+
+const exampleProgress = `"rate":0.05,"found":3,"counted":true,"taken":1,"done":1,"skipped":0,"failed":0,` +
+	`"started":"2030-01-01T00:00:00.000Z"`
 
 // The errors of routes for one operation.
 var needsOperation = []duly.Code{duly.CodeNotFound, duly.CodeConflict}
@@ -25,9 +26,8 @@ var (
 			"repeat starts another operation, which finds only what is left.",
 		Request: wire.NewOperationForm, Answer: wire.OperationForm,
 		Errors:  []duly.Code{duly.CodeFull},
-		Example: `{"kind":"promote","queue":"mail","ids":["order:4","order:5"],"rate":100}`,
-		ExampleAnswer: `{"id":"01J0000000000000000000000E","kind":"promote","queue":"mail","by":"4f0c1d2e",` +
-			`"filter":"2 jobs by ID, the first is order:4","ids":2,"state":"queued","rate":100,"found":2,"counted":true,` +
+		Example: `{"kind":"promote","queue":"video","ids":["clip:7","clip:8","clip:9"],"rate":0.05}`,
+		ExampleAnswer: `{` + exampleOperation + `"queued","rate":0.05,"found":3,"counted":true,` +
 			`"taken":0,"done":0,"skipped":0,"failed":0,"started":"2030-01-01T00:00:00.000Z"}`,
 	}
 
@@ -36,7 +36,7 @@ var (
 		Text: "The newest first, page by page, without their answers. The list has the operations of the server " +
 			"that answers, which keeps the last 1000 that have ended, for 30 days.",
 		Answer: wire.OperationsForm, ExampleQuery: "?limit=10",
-		ExampleAnswer: `{"operations":[{"id":"01J0000000000000000000000E",` + exampleOperation + `}],"next":""}`,
+		ExampleAnswer: `{"operations":[{` + exampleOperation + `"running",` + exampleProgress + `}],"next":""}`,
 	}
 
 	getOperationDoc = route.Doc{
@@ -45,8 +45,8 @@ var (
 			"taken.",
 		Answer: wire.OperationForm,
 		Errors: []duly.Code{duly.CodeNotFound},
-		ExampleAnswer: `{"id":"01J0000000000000000000000E",` + exampleOperation + `,"answers":[{` +
-			`"at":"2030-01-01T00:00:42.000Z","id":"order:2","outcome":"done"}]}`,
+		ExampleAnswer: `{` + exampleOperation + `"running",` + exampleProgress + `,"answers":[{` +
+			`"at":"2030-01-01T00:00:00.004Z","id":"clip:7","outcome":"done"}]}`,
 	}
 
 	pauseOperationDoc = route.Doc{

@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -43,6 +44,8 @@ var (
 	answers   = regexp.MustCompile("(?s)```json\n(.*?)\n```")
 	madeUpOne = "mail:0:01J0000000000000000000000A:1"
 	madeUpTwo = "mail:0:01J0000000000000000000000B:1"
+
+	madeUpOperation = "01J0000000000000000000000E"
 )
 
 // TestExamplesOfTheHTTPAPIRun runs the examples of docs/http-api.md in order. Each response must
@@ -101,9 +104,12 @@ func (r *reader) serve() {
 		r.t.Fatal(err)
 	}
 	// The page also shows what its examples do not create: another queue, an order key for which a job
-	// waits, and a namespace that moves slowly.
+	// waits, delayed jobs for an operation, and a namespace that moves slowly.
+	seven := duly.Job{Queue: "video", ID: "clip:7", Delay: time.Hour}
+	eight, nine := seven, seven
+	eight.ID, nine.ID = "clip:8", "clip:9"
 	shop, ada := duly.Job{Namespace: "shop", Queue: "q"}, duly.Job{Queue: "mail", OrderKey: "ada"}
-	_, err = p.Push(r.t.Context(), []duly.Job{{Queue: "video"}, ada, ada, shop, shop, shop, shop})
+	_, err = p.Push(r.t.Context(), []duly.Job{{Queue: "video"}, ada, ada, seven, eight, nine, shop, shop, shop, shop})
 	for namespace, queue := range map[string]string{"": "mail", "shop": "q"} {
 		params := duly.ReserveParams{Namespace: namespace, Queues: []string{queue}, Max: 1, Lease: time.Hour}
 		if err == nil {
@@ -144,8 +150,29 @@ func (r *reader) open(path string) *sqliteengine.Engine {
 	return e
 }
 
-// run runs one example and compares its response with the page.
+// run runs one example and compares its response with the page. An operation works in the background, so its progress
+// is read until it is that of the page.
 func (r *reader) run(e example) {
+	r.t.Helper()
+	problems := r.try(e)
+	for deadline := time.Now().Add(patience); len(problems) > 0 && progress.MatchString(e.title); problems = r.try(e) {
+		if time.Now().After(deadline) {
+			break
+		}
+	}
+	for _, problem := range problems {
+		r.t.Errorf("%s: %s", e.title, problem)
+	}
+}
+
+// progress matches the routes that show the progress of an operation.
+var progress = regexp.MustCompile(`^GET .*/operations`)
+
+// patience is how long the progress of the page may take on a busy machine.
+const patience = 10 * time.Second
+
+// try runs one example. It returns what differs from the page.
+func (r *reader) try(e example) []string {
 	r.t.Helper()
 	script := r.setup + "\n" + r.yours.Replace(e.command) + ` -w '\n%{http_code}'`
 	cmd := exec.Command("sh", "-c", script)
@@ -157,23 +184,21 @@ func (r *reader) run(e example) {
 	}
 	body, status := string(out[:at]), string(out[at+1:])
 	if status[0] != '2' || e.empty != (status == "204") {
-		r.t.Errorf("%s: %s %s", e.title, status, body)
-		return
+		return []string{status + " " + body}
 	}
 	if e.answer == "" || callsReceiver.MatchString(e.title) {
-		return
+		return nil
 	}
 	body = body[strings.LastIndexByte(strings.TrimRight(body, "\n"), '\n')+1:] // the last of several lines
 	var got, want any
 	if err := json.Unmarshal([]byte(body), &got); err != nil {
-		r.t.Errorf("%s: %v in %s", e.title, err, body)
-		return
+		return []string{err.Error() + " in " + body}
 	}
 	if err := json.Unmarshal([]byte(e.answer), &want); err != nil {
 		r.t.Fatalf("%s: %v", e.title, err)
 	}
-	r.same(e.title, "", got, want)
 	r.note(got)
+	return differences("", got, want)
 }
 
 // callsReceiver matches routes that show the answer of a receiver. The receiver of the page does
@@ -183,35 +208,35 @@ var callsReceiver = regexp.MustCompile(`/push/targets/\{name\}/test|/push/hosts`
 // steady matches the fields whose values are the same in every run.
 var steady = regexp.MustCompile(`^(ok|ready|outcome|state|status|queue|body|error|rights|description|purged|attempt)$`)
 
-// same reports an error unless the real response has every field of the page's.
-func (r *reader) same(title, field string, got, want any) {
-	r.t.Helper()
+// differences returns what the real response lacks of the page's.
+func differences(field string, got, want any) (problems []string) {
 	switch want := want.(type) {
 	case map[string]any:
 		have, _ := got.(map[string]any)
 		for name, value := range want {
 			if _, ok := have[name]; !ok {
-				r.t.Errorf("%s: the answer has no %s: %v", title, name, got)
+				problems = append(problems, fmt.Sprintf("the answer has no %s: %v", name, got))
 				continue
 			}
-			r.same(title, name, have[name], value)
+			problems = append(problems, differences(name, have[name], value)...)
 		}
 	case []any:
 		have, _ := got.([]any)
 		if len(have) == 0 && len(want) > 0 {
-			r.t.Errorf("%s: %s is empty", title, field)
-			return
+			return []string{field + " is empty"}
 		}
 		for i := range min(len(have), len(want)) {
-			r.same(title, field, have[i], want[i])
+			problems = append(problems, differences(field, have[i], want[i])...)
 		}
 	default:
 		_, size := want.(float64)
-		size = size && field == "ready" // the number of a queue, not the result of a wait
-		if steady.MatchString(field) && !size && got != want {
-			r.t.Errorf("%s: %s is %v, the page says %v", title, field, got, want)
+		size = size && field == "ready"               // the number of a queue, not the result of a wait
+		begun := want == "queued" && field == "state" // an operation begins at once
+		if steady.MatchString(field) && !size && !begun && got != want {
+			problems = append(problems, fmt.Sprintf("%s is %v, the page says %v", field, got, want))
 		}
 	}
+	return problems
 }
 
 // note stores what later examples need.
@@ -224,5 +249,9 @@ func (r *reader) note(answer any) {
 		one, _ := list[0].(map[string]any)["receipt"].(string)
 		two, _ := list[1].(map[string]any)["receipt"].(string)
 		r.yours = strings.NewReplacer(madeUpOne, one, madeUpTwo, two)
+	}
+	if _, started := fields["counted"]; started {
+		id, _ := fields["id"].(string)
+		r.yours = strings.NewReplacer(madeUpOperation, id)
 	}
 }
