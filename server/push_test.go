@@ -464,7 +464,8 @@ func TestDisabledTargetGetsItsJobsLater(t *testing.T) {
 	for _, r := range rc.requests()[before:] {
 		got[r.header.Get("duly-id")]++
 	}
-	if len(got) != jobs || len(rc.requests()) != before+jobs {
+	// On a busy machine the fake clock may pass the end of a lease while its request runs, so a job comes again.
+	if n := len(rc.requests()) - before; len(got) != jobs || n > jobs+jobs/10 {
 		t.Errorf("%d of %d jobs arrived, with %d requests", len(got), jobs, len(rc.requests())-before)
 	}
 	if queues, err := old.Queues(t.Context(), "shop", duly.PageParams{}); err != nil || len(queues.Names) != 0 {
