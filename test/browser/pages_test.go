@@ -394,29 +394,35 @@ func (b *tab) forget() {
 	b.faults = nil
 }
 
-// theme makes the browser ask for light or dark pages.
+// theme makes the browser ask for light or dark pages, and for no transition between their colors.
 func (b *tab) theme(name string) {
 	b.t.Helper()
 	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}},
+		Features: []*emulation.MediaFeature{
+			{Name: "prefers-color-scheme", Value: name}, {Name: "prefers-reduced-motion", Value: "reduce"},
+		},
 	})
 }
 
-var bothThemes = []string{"light", "dark"}
-
-// eachPage calls do for every page and theme, before and after the login.
-func eachPage(t *testing.T, width int64, themes []string, do func(b *tab, theme string, p shownPage)) {
-	t.Helper()
+// TestPages visits every page once, because the style sheet follows the theme and the width of the browser. The browser
+// reports no violation of the policy, no error and no warning (G8).
+func TestPages(t *testing.T) {
+	t.Parallel()
 	server := newDashboardServer(t)
 	_, b := newSession(t)
-	b.do(chromedp.EmulateViewport(width, 800))
+	axe, err := os.ReadFile("testdata/axe.min.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+
 	visit := func(pages []shownPage) {
-		for _, theme := range themes {
-			b.theme(theme)
-			for _, p := range pages {
-				server.show(b, p)
-				do(b, theme, p)
-			}
+		for _, p := range pages {
+			b.theme("light")
+			b.do(chromedp.EmulateViewport(1280, 800))
+			server.show(b, p)
+			eval[chromedp.Void](b, string(axe)+"; undefined")
+			checkAccess(b, p)
+			checkWidths(b, p)
 		}
 	}
 	visit(loginPages)
@@ -425,61 +431,49 @@ func eachPage(t *testing.T, width int64, themes []string, do func(b *tab, theme 
 	visit(sessionPages)
 }
 
-// G8, G9: on every page, in both themes, axe-core finds no violation, and the browser reports no violation of the
-// policy, no error and no warning.
-func TestPagesAreAccessible(t *testing.T) {
-	t.Parallel()
-	source, err := os.ReadFile("testdata/axe.min.js")
-	if err != nil {
-		t.Fatal(err)
-	}
-	const all, contrast = `['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']`, `['color-contrast']`
+// checkAccess checks that axe-core finds no violation on a page, in both themes (G9). The themes differ in colors alone.
+func checkAccess(b *tab, p shownPage) {
+	b.t.Helper()
 	const run = `axe.run({runOnly: %s})
 		.then(r => r.violations.flatMap(v => v.nodes.map(n => v.id + ': ' + n.html + ' ' + n.failureSummary)))`
-	eachPage(t, 1280, bothThemes, func(b *tab, theme string, p shownPage) {
-		eval[chromedp.Void](b, string(source)+"; undefined")
-		// The themes differ in colors alone.
-		rules := all
-		if theme == "dark" {
-			rules = contrast
-		}
-		script := fmt.Sprintf(run, rules)
+	for _, look := range []struct{ theme, rules string }{
+		{"light", `['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']`},
+		{"dark", `['color-contrast']`},
+	} {
+		b.theme(look.theme)
+		script := fmt.Sprintf(run, look.rules)
 		found, err := chromedp.Run(b.ctx, chromedp.Evaluate[[]string](script, chromedp.EvalAwaitPromise))
 		if err != nil {
 			b.t.Fatalf("%s: %v", p.name, err)
 		}
 		for _, violation := range found {
-			b.t.Errorf("%s, %s: %s", p.name, theme, violation)
+			b.t.Errorf("%s, %s: %s", p.name, look.theme, violation)
 		}
-		screen(b, fmt.Sprintf("%s-%s-wide", p.name, theme))
-	})
+		screen(b, fmt.Sprintf("%s-%s-wide", p.name, look.theme))
+	}
 }
 
-// G10: at 320 px, and at 1280 px with a zoom of 200 %, no page scrolls sideways. What a finger touches has 24 px.
-func TestPagesFitNarrowScreens(t *testing.T) {
-	t.Parallel()
-	for _, width := range []int64{320, 640} {
-		t.Run(fmt.Sprint(width), func(t *testing.T) {
-			t.Parallel()
-			eachPage(t, width, bothThemes[:1], func(b *tab, theme string, p shownPage) {
-				if got := eval[int64](b, "document.documentElement.scrollWidth"); got > width {
-					b.t.Errorf("%s is %d px wide", p.name, got)
-				}
-				small := eval[[]string](b, `[...document.querySelectorAll('button, input:not([type=hidden]), nav a')]
-					.filter(e => {
-						const r = e.getBoundingClientRect();
-						return e.checkVisibility() && (r.height < 24 || r.width < 16);
-					})
-					.map(e => e.outerHTML)`)
-				if len(small) > 0 {
-					b.t.Errorf("%s has small targets: %v", p.name, small)
-				}
-				if width == 320 {
-					screen(b, fmt.Sprintf("%s-%s-narrow", p.name, theme))
-				}
+// checkWidths checks that a page does not scroll sideways at 320 px, and at 1280 px with a zoom of 200 %. What a finger
+// touches has 24 px (G10).
+func checkWidths(b *tab, p shownPage) {
+	b.t.Helper()
+	b.theme("light")
+	for _, width := range []int64{640, 320} {
+		b.do(chromedp.EmulateViewport(width, 800))
+		if got := eval[int64](b, "document.documentElement.scrollWidth"); got > width {
+			b.t.Errorf("%s is %d px wide", p.name, got)
+		}
+		small := eval[[]string](b, `[...document.querySelectorAll('button, input:not([type=hidden]), nav a')]
+			.filter(e => {
+				const r = e.getBoundingClientRect();
+				return e.checkVisibility() && (r.height < 24 || r.width < 16);
 			})
-		})
+			.map(e => e.outerHTML)`)
+		if len(small) > 0 {
+			b.t.Errorf("%s has small targets: %v", p.name, small)
+		}
 	}
+	screen(b, p.name+"-light-narrow")
 }
 
 // screen writes a picture of the page into the folder of DULY_SCREENS, if that is set.
