@@ -91,7 +91,7 @@ mutate: tools-test ## plant small bugs and report those that no test finds, 30 m
 	$(GO) run ./test/mutate $(ARGS)
 
 # In the tree and not in a temporary folder, which is memory on many machines: a sync would cost nothing there.
-bench: build ## measure everything in docs/benchmarks.md, half an hour (ARGS='--url … --json': duly bench alone)
+bench: build ## measure everything in docs/benchmarks.md, 45 minutes (ARGS='--url … --json': duly bench alone)
 	@rm -rf ./bench-data && mkdir ./bench-data
 ifeq ($(ARGS),)
 	./$(BIN) bench --data ./bench-data
@@ -103,6 +103,7 @@ ifeq ($(ARGS),)
 	@scripts/bench-http
 	@scripts/bench-redis
 	@scripts/bench-cluster
+	@scripts/bench-ui
 else
 	./$(BIN) bench $(ARGS)
 endif
