@@ -226,9 +226,10 @@ func TestMetricsOfOperations(t *testing.T) {
 	f := serve(t, nil)
 	f.bury(3)
 	f.clock.Advance(1)
-	f.started(`{"kind":"requeue","queue":"mail"}`)
+	first := f.started(`{"kind":"requeue","queue":"mail"}`)
 	f.send("POST", operationsPath+"/"+f.started(`{"kind":"requeue","queue":"mail"}`).ID+"/pause", "")
 	f.operate(`{"kind":"delete","queue":"mail","ids":["none"]}`)
+	f.awaitOperation(first.ID, "done")
 	text, _ := f.scrape()
 	for _, want := range []string{
 		`duly_operations{state="paused"} 1`, `duly_operations{state="done"} 2`, `duly_operations{state="failed"} 0`,
