@@ -164,7 +164,7 @@ func keysWaitedFor(s *scene) {
 	same(s, "the holder", s.holder("a").Head.ID, "some-1-2")
 }
 
-// hardKeys are keys that are hard to sort, to escape and to tell apart.
+// hardKeys are keys that are hard to sort, to escape or to compare.
 var hardKeys = []string{
 	"a", "b", "aa", "ab", "ba", "aaa", "aab", "a b", " ", "'", `"`, `\`, "%", "*", "?", "{a}", "[a]", "a/b", "../a", "ä", "\u00ff",
 	"äa", "日本", "\U0001f600", "\u202e", "\uffff", "~", "<b>", "k=v&x=y", "a+b", "#", ":", "1:a",

@@ -19,7 +19,7 @@ type Set struct {
 }
 
 // Parse reads all files of a folder that match a pattern. Every file defines templates by their names. They may call
-// the functions, each of which returns one value.
+// the functions. A function returns one value.
 func Parse(folder fs.FS, pattern string, funcs map[string]any) (*Set, error) {
 	s := &Set{trees: map[string]*parse.Tree{}, funcs: funcs, urls: map[parse.Node]bool{}}
 	files, err := fs.Glob(folder, pattern)
